@@ -7,6 +7,7 @@
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make test-switch-over  from real OpenKruise managers to pykruise and back, on a real control plane
+#   make test-others  programs of others (Rollouts, kube-state-metrics, kustomize) beside pykruise; keeps what became of them
 #   make simulate SEEDS=100000  hunt for failures: random operations and faults in virtual time
 #   make explore KIND=cloneset PODS=3  everything that can happen in small worlds
 #   make mutate FILES=kinds/cloneset  mutants made by a tool of files that decide, and what no test notices
@@ -59,7 +60,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: bench-in-brief matrix-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: test-others others-in-brief bench-in-brief matrix-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -184,6 +185,7 @@ docs: $(VENV)/.ready
 	@$(BIN)/python -m tools.reasons_page > docs/reasons.md
 	@$(BIN)/python -m tools.differences docs/migration.md
 	@$(BIN)/python -m tools.verbs_page docs/kubectl.md
+	@$(BIN)/python -m tools.others_table docs/compatibility.md
 	@$(BIN)/python -m tools.manager_chart charts/pykruise
 	@$(BIN)/python -m tools.dashboard_chart charts/pykruise
 	@$(BIN)/python -m tools.chart_values charts/pykruise
@@ -214,6 +216,7 @@ nodes-and-switch-over: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory switch-over-in-brief
 	@$(MAKE) --no-print-directory bench-in-brief
 	@$(MAKE) --no-print-directory matrix-in-brief
+	@$(MAKE) --no-print-directory others-in-brief
 
 # A few fast scenarios on one of the minors that nothing else runs on, another each day. It builds none.
 matrix-in-brief: $(VENV)/.ready-dev
@@ -264,6 +267,17 @@ switch-over-in-brief: $(VENV)/.ready-dev
 	  code=$$?; cat $(VENV)/switch-over.log; exit $$code; \
 	else echo "nothing is switched over: OpenKruise's managers are built with Go"; fi
 
+OTHERS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real tests/others -n0 $(PYTEST_ARGS)
+
+# Builds what is missing, and writes tests/others/results.json; then: make docs
+test-others: $(VENV)/.ready-dev
+	@$(OTHERS) --build-others --keep-results $(SELECTION)
+
+# One canary, and what takes seconds. Programs that are not built yet are skipped, and said.
+others-in-brief: $(VENV)/.ready-dev
+	@$(OTHERS) -q -k "test_kustomize or test_kube_state or (canary_goes_on and CloneSet)" >$(VENV)/others.log 2>&1; \
+	  code=$$?; cat $(VENV)/others.log; [ $$code = 5 ] || exit $$code
+
 real: $(VENV)/.ready-dev
 	@$(REAL_CLUSTER) $(if $(REAL_NODES),--real --nodes $(REAL_NODES))
 
@@ -288,7 +302,7 @@ record-original: $(VENV)/.ready-dev
 	  $(if $(KINDS),--kinds $(KINDS)) $(if $(RELEASE),--release $(RELEASE)) $(if $(ONLY),--only "$(ONLY)")
 
 screenshots: $(VENV)/.ready-dev
-	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 --exhaustive tests/scenarios/test_dashboard_pages.py -k pictures
+	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 --exhaustive tests/scenarios/test_dashboard_pages.py -k "pictures or thousand"
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

@@ -64,6 +64,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="scenarios in the sandbox: the version that stores kinds of two versions; v1alpha1: no other is served",
     )
     parser.addoption(
+        "--build-others",
+        action="store_true",
+        help="build what tests/others runs and is missing",
+    )
+    parser.addoption(
+        "--keep-results",
+        action="store_true",
+        help="write down what became of the programs that tests/others runs",
+    )
+    parser.addoption(
         "--record",
         action="store_true",
         help="with --cluster=real: keep what the real API server answers to tests/conformance",

@@ -1,1 +1,1 @@
-"""A real Kubernetes control plane for tests and benches."""
+"""A real Kubernetes control plane for tests and benchmarks."""

@@ -1,13 +1,13 @@
-"""Build a Kubernetes control plane, what its nodes run, and OpenKruise's managers, from Go modules, once.
+"""Build a Kubernetes control plane, the programs of its nodes, and OpenKruise's managers, once, from Go modules.
 
 The modules beside this file name the versions. The binaries go to a cache outside the repository:
-$PYKRUISE_TESTBED_CACHE, or ${XDG_CACHE_HOME:-~/.cache}/pykruise/testbed. A folder there is named by a hash of
-everything that decides its content, so it is built once and a changed version gets a folder of its own.
+$PYKRUISE_TESTBED_CACHE, or ${XDG_CACHE_HOME:-~/.cache}/pykruise/testbed. The name of a folder contains a hash of
+everything that decides its content, so it is built once, and a changed version gets another folder.
 
-``python testbed/build.py --kubernetes 1.37`` prints the folder that holds kube-apiserver,
-kube-controller-manager, kube-scheduler, kubectl and etcd. With ``--node`` it is the folder with kubelet and
-kube-proxy: a build of its own, so that those who need no nodes do not wait for it. With ``--openkruise 1.8`` it is the
-folder with that release's manager.
+``python testbed/build.py --kubernetes 1.37`` prints the folder that holds kube-apiserver, kube-controller-manager,
+kube-scheduler, kubectl and etcd. With ``--node`` it prints the folder with kubelet and kube-proxy. That is a separate
+build, so tests without nodes need not wait for it. With ``--openkruise 1.8`` it prints the folder with that release's
+manager.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ class BuildError(Exception):
 
 
 class MissingError(BuildError):
-    """The machine lacks something that this needs; the message says how to get it."""
+    """The machine lacks something that the build needs; the message says how to get it."""
 
 
 class GoMissingError(MissingError):
-    """There is no Go to build with."""
+    """Go is not installed."""
 
 
 def default_version() -> str:
-    """The Kubernetes minor asked for by $KUBERNETES, else the newest one supported."""
+    """Return the Kubernetes minor in $KUBERNETES, or else the newest supported minor."""
     return os.environ.get("KUBERNETES") or DEFAULT_VERSION
 
 
 def cache_dir() -> Path:
-    """The folder that holds all builds, logs and locks."""
+    """Return the folder of all builds, logs and locks."""
     if own := os.environ.get("PYKRUISE_TESTBED_CACHE"):
         return Path(own).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -62,12 +62,14 @@ def cache_dir() -> Path:
 
 @dataclass(frozen=True)
 class Part:
-    """Programs that are built together, into one folder of the cache."""
+    """Programs that are built together into one folder of the cache."""
 
     name: str
-    """Its modules are the folders "<name>-<minor>" beside this file; the cache's folders begin likewise."""
+    """Name of the part. Its modules are the folders "<name>-<minor>" beside this file, and its folders in the cache
+    have the same prefix.
+    """
     commands: tuple[str, ...]
-    """Of k8s.io/kubernetes/cmd."""
+    """Commands below k8s.io/kubernetes/cmd."""
     with_etcd: bool = False
     title: str = ""
     module: str = "k8s.io/kubernetes"
@@ -76,24 +78,24 @@ class Part:
 
     @property
     def binaries(self) -> tuple[str, ...]:
-        """The programs in its folder; the first of them is asked for its version."""
+        """The programs in its folder. The first one is asked for its version."""
         return (*self.commands, "etcd") if self.with_etcd else self.commands
 
     @property
     def minors(self) -> tuple[str, ...]:
-        """The minors of Kubernetes that it can be built of."""
+        """The minors of Kubernetes for which it can be built."""
         return tuple(sorted(path.name.removeprefix(f"{self.name}-") for path in HERE.glob(f"{self.name}-*")))
 
     def is_complete(self, folder: Path) -> bool:
-        """Whether a folder has all its programs."""
+        """Whether a folder contains all programs of this part."""
         return all(os.access(folder / name, os.X_OK) for name in self.binaries)
 
     def modules(self, minor: str) -> list[Path]:
-        """The Go modules that decide what is built."""
+        """Return the Go modules that decide the content of a build."""
         return [HERE / f"{self.name}-{minor}", *([HERE / "etcd"] if self.with_etcd else [])]
 
     def go_builds(self, minor: str, target: Path) -> Iterator[tuple[list[str], Path]]:
-        """Each ``go build``: its arguments and the module it runs in."""
+        """Yield each ``go build``: its arguments and the folder of the module in which it runs."""
         module = HERE / f"{self.name}-{minor}"
         is_kubernetes = self.product == "Kubernetes"
         packages = [
@@ -115,13 +117,28 @@ NODE = Part("node", ("kubelet", "kube-proxy"), title="'s kubelet")
 OPENKRUISE = Part(
     "openkruise", ("kruise",), title="'s manager", module="github.com/openkruise/kruise", product="OpenKruise"
 )
+ROLLOUTS = Part(
+    "rollouts",
+    ("rollouts",),
+    title="'s manager",
+    module="github.com/openkruise/rollouts",
+    product="OpenKruise Rollouts",
+)
+STATE_METRICS = Part(
+    "kube-state-metrics",
+    ("kube-state-metrics",),
+    module="k8s.io/kube-state-metrics/v2",
+    product="kube-state-metrics",
+)
+OTHERS = (ROLLOUTS, STATE_METRICS)
+"""Programs of others that run beside pykruise in tests/others."""
 VERSIONS = CONTROL_PLANE.minors
 
 
 def build(kubernetes: str | None = None, *, part: Part = CONTROL_PLANE) -> Path:
-    """The folder with a part's binaries of a Kubernetes minor, built now if it is not there yet.
+    """Return the folder with a part's binaries of a Kubernetes minor, and build it if it is missing.
 
-    Without Go, binaries of the right version that are in the cache already will do. Raises BuildError.
+    Without Go, binaries of the right version in the cache are enough. Raises BuildError.
     """
     minor = kubernetes or default_version()
     if minor not in part.minors:
@@ -132,34 +149,34 @@ def build(kubernetes: str | None = None, *, part: Part = CONTROL_PLANE) -> Path:
     try:
         ready = _folder_of(part, minor)
     except GoMissingError:
-        if built_before := _built_before(part, minor, cache):
+        if built_before := _find_earlier_build(part, minor, cache):
             return built_before
         raise
     if part.is_complete(ready):
         return ready
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(ready.with_name(f"{ready.name}.lock")):
-        if not part.is_complete(ready):  # another process may have built it meanwhile
+    with _lock(ready.with_name(f"{ready.name}.lock")):
+        if not part.is_complete(ready):  # another process may have built it in the meantime
             _build(part, minor, ready)
     return ready
 
 
 def is_built(minor: str, *, part: Part = CONTROL_PLANE) -> bool:
-    """Whether `build()` would only look: the binaries of this minor are in the cache."""
+    """Whether the binaries of this minor are in the cache, so that `build()` need not build."""
     try:
         return part.is_complete(_folder_of(part, minor))
     except GoMissingError:
-        return _built_before(part, minor, cache_dir()) is not None
+        return _find_earlier_build(part, minor, cache_dir()) is not None
 
 
 def _folder_of(part: Part, minor: str) -> Path:
-    return cache_dir() / f"{part.name}-{minor}-{_key(part, minor)}"
+    return cache_dir() / f"{part.name}-{minor}-{_key_of(part, minor)}"
 
 
-def _built_before(part: Part, minor: str, cache: Path) -> Path | None:
-    """A folder of the cache that holds this minor in the version wanted now, by whatever Go it was built."""
+def _find_earlier_build(part: Part, minor: str, cache: Path) -> Path | None:
+    """Return a folder of the cache with the wanted version of this minor, built by any version of Go."""
     if part.product != "Kubernetes":
-        return None  # the program does not tell its version
+        return None  # the program cannot print its version
     wanted = f"Kubernetes {_version_of(part, part.modules(minor)[0])}"
     for folder in sorted(cache.glob(f"{part.name}-{minor}-*")):
         if not part.is_complete(folder):
@@ -173,7 +190,7 @@ def _built_before(part: Part, minor: str, cache: Path) -> Path | None:
 def _build(part: Part, minor: str, ready: Path) -> None:
     partial = ready.with_name(f"{ready.name}.partial")
     log = ready.with_name(f"{ready.name}.log")
-    for leftover in (partial, ready):  # of a build that was killed
+    for leftover in (partial, ready):  # left by a build that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     partial.mkdir()
     log.write_text("")
@@ -213,7 +230,7 @@ def _version_of(part: Part, module: Path) -> str:
 
 
 def source_folder(part: Part, minor: str) -> Path:
-    """The folder with the source of the module that a part is built of. Raises BuildError."""
+    """Return the folder with the source of the Go module of a part. Raises BuildError."""
     command = ["go", "list", "-m", "-f", "{{.Dir}}", part.module]
     folder = part.modules(minor)[0]
     done = subprocess.run(command, cwd=folder, env=_go_env(), capture_output=True, text=True, check=False)
@@ -223,7 +240,7 @@ def source_folder(part: Part, minor: str) -> Path:
 
 
 def _linker_flags(version: str) -> str:
-    """Leave debug information out, and put in the version that /version and user agents tell."""
+    """Return linker flags that omit debug information and set the version for /version and user agents."""
     major, minor, _ = version.removeprefix("v").split(".", 2)
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -231,18 +248,18 @@ def _linker_flags(version: str) -> str:
     return " ".join(["-s", "-w", *settings])
 
 
-def _key(part: Part, minor: str) -> str:
+def _key_of(part: Part, minor: str) -> str:
     digest = hashlib.sha256()
     for module in part.modules(minor):
         for name in ("go.mod", "go.sum"):
             digest.update((module / name).read_bytes())
     commands = [arguments for arguments, _ in part.go_builds(minor, Path("target"))]
-    digest.update(repr([_go_platform(), sorted(GO_ENV.items()), commands]).encode())
+    digest.update(repr([_read_go_platform(), sorted(GO_ENV.items()), commands]).encode())
     return digest.hexdigest()[:16]
 
 
-def _go_platform() -> str:
-    """Go's version and target, from the toolchain that will do the build."""
+def _read_go_platform() -> str:
+    """Return the version and the target of the Go toolchain that builds."""
     try:
         command = ["go", "env", "GOVERSION", "GOOS", "GOARCH"]
         done = subprocess.run(
@@ -262,8 +279,8 @@ def _go_env() -> dict[str, str]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with this process, however it ends."""
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock that is released when this process ends, even if it is killed."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""Control groups for real nodes: folders to make, and to remove when all of their processes are gone."""
+"""Control groups for real nodes: create folders, and remove them after all their processes have ended."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
 
 
 def make(path: str) -> list[Path]:
-    """Make the control group /a/b of each hierarchy; returns its folders."""
+    """Create the control group /a/b in each hierarchy, and return its folders."""
     made = []
-    for root, version in _hierarchies():
+    for root, version in _list_hierarchies():
         folder = root
         for name in path.strip("/").split("/"):
             parent, folder = folder, folder / name
             if version == "cgroup2":
-                _hand_down(parent)
+                _enable_controllers(parent)
             folder.mkdir(exist_ok=True)
             _allow_processors(parent, folder)
         made.append(folder)
@@ -26,13 +26,13 @@ def make(path: str) -> list[Path]:
 
 
 def may_make() -> bool:
-    """Whether control groups can be made here: the hierarchies are there, and can be written to."""
-    roots = [root for root, _ in _hierarchies()]
+    """Whether control groups can be created here: the hierarchies exist and are writable."""
+    roots = [root for root, _ in _list_hierarchies()]
     return bool(roots) and all(os.access(root, os.W_OK) for root in roots)
 
 
-def _hierarchies() -> Iterator[tuple[Path, str]]:
-    """Where a hierarchy is mounted, and whether it is "cgroup" or "cgroup2"."""
+def _list_hierarchies() -> Iterator[tuple[Path, str]]:
+    """Yield the mount point of each hierarchy, and its type: "cgroup" or "cgroup2"."""
     seen = set[str]()
     for line in MOUNTS.read_text().splitlines():
         _, folder, version, *_ = line.split()
@@ -41,8 +41,8 @@ def _hierarchies() -> Iterator[tuple[Path, str]]:
             yield Path(real), version
 
 
-def _hand_down(folder: Path) -> None:
-    """Let groups below this one limit all that can be limited (version 2)."""
+def _enable_controllers(folder: Path) -> None:
+    """Enable all controllers for the groups below this one (version 2)."""
     available = (folder / "cgroup.controllers").read_text().split()
     handed = (folder / "cgroup.subtree_control").read_text().split()
     for controller in set(available) & set(CONTROLLERS) - set(handed):
@@ -50,7 +50,7 @@ def _hand_down(folder: Path) -> None:
 
 
 def _allow_processors(parent: Path, folder: Path) -> None:
-    """In version 1, a group may use no processor until it is said which."""
+    """Allow processors to a group: in version 1, a new group may use none."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         if (folder / name).exists() and not (folder / "cgroup.controllers").exists():
             (folder / name).write_text((parent / name).read_text())

@@ -3,13 +3,12 @@
     async with await ControlPlane.start() as plane:
         ...  # plane.kubeconfig, or plane.url with plane.token and plane.ca_data
 
-There are no kubelets: nodes and the life of pods are for the caller to play, unless real nodes (node.py) join a
-control plane that was started with ``nodes=True``. Every start has its own ports,
-certificates, admin token and temporary folder. ``python -m testbed.control_plane`` runs one in the
-foreground.
+There are no kubelets: the caller simulates nodes and the lifecycle of pods, unless real nodes (node.py) join a
+control plane that was started with ``nodes=True``. Every start has its own ports, certificates, admin token and
+temporary folder. ``python -m testbed.control_plane`` runs a control plane in the foreground.
 
-The components end with this process, however it ends. Nothing here is bound to an event loop, so a control
-plane may be started in one loop and used or stopped in another.
+The components end with this process, even if it is killed. No object here is bound to an event loop, so one loop may
+start a control plane and another loop may use or stop it.
 """
 
 from __future__ import annotations
@@ -53,16 +52,15 @@ __all__ = [
     "ProcessError",
 ]
 
-# How long API servers of a minor list past moments from memory after etcd has forgotten them; it is an interval of
-# theirs that cannot be set, and a second more.
+# Seconds for which the API servers of a minor still list old revisions from memory after etcd has compacted them. It
+# is a fixed interval of the API server plus one second.
 REMEMBERED_SECONDS = {"1.32": 0.0, "1.37": 16.0}
 
 
 class ControlPlane:
-    """A running control plane; make one with ``await ControlPlane.start()``.
+    """A running control plane. Create it with ``await ControlPlane.start()``.
 
-    A component is named as its program is: "etcd", "kube-apiserver", "kube-controller-manager" or
-    "kube-scheduler".
+    A component has the name of its program: "etcd", "kube-apiserver", "kube-controller-manager" or "kube-scheduler".
     """
 
     def __init__(
@@ -102,14 +100,17 @@ class ControlPlane:
         nodes: bool = False,
         wait_seconds: float = 240,
     ) -> Self:
-        """Build what is not built yet, start the components and wait until each is healthy.
+        """Build missing programs, start the components, and wait until each is healthy.
 
-        ``kubernetes`` is a minor such as "1.37"; without it $KUBERNETES decides. ``feature_gates`` go to
-        every Kubernetes component, ``extra_args`` to the component they are listed for. ``audit`` has each
-        request written to ``audit_log``. ``heap_growth`` is by how many percent a component's memory may grow
-        before garbage is collected ($GOGC): more of it takes memory and spares time. ``nodes`` has it work with
-        the real nodes of node.py: with service accounts for pods, and controllers for nodes. A component that is not
-        healthy after ``wait_seconds`` is a ProcessError that tells why, and the temporary folder stays.
+        ``kubernetes`` is a minor such as "1.37"; the default is $KUBERNETES. ``feature_gates`` apply to every
+        Kubernetes
+        component, ``extra_args`` to the component under which they are listed. ``audit`` writes each request to
+        ``audit_log``.
+        ``heap_growth`` is the percentage by which a component's memory may grow before garbage is collected ($GOGC):
+        a larger
+        value uses more memory and less CPU time. ``nodes`` prepares for the real nodes of node.py, with service
+        accounts for pods and controllers for nodes. A component that is not healthy after ``wait_seconds`` raises a
+        ProcessError with the reason, and the temporary folder stays.
         """
         minor = kubernetes or default_version()
         binaries = await asyncio.to_thread(build, minor)
@@ -141,36 +142,37 @@ class ControlPlane:
 
     @property
     def manager_kubeconfig(self) -> Path:
-        """A kubeconfig file for the ServiceAccount kruise-system/kruise-manager: all its rights are roles.
+        """A kubeconfig file for the ServiceAccount kruise-system/kruise-manager, which has only the rights of its
+        roles.
 
-        By it the audit log tells the manager's requests from others, and its token can be taken away alone.
+        With it the audit log separates the manager's requests from others, and its token can be revoked alone.
         """
         return self.settings.kubeconfig(MANAGER)
 
     async def accept_tokens(self, *, of_manager: bool) -> None:
-        """Start the API server again with the manager's token known to it, or not (all its requests: 401)."""
+        """Restart the API server so that it accepts the manager's token, or rejects it (all its requests: 401)."""
         self.settings.write_tokens(without=() if of_manager else (MANAGER,))
         await self.restart(API_SERVER)
 
     @property
     def audit_log(self) -> Path:
-        """One JSON event per request, at the Metadata level; only there with ``audit=True``."""
+        """One JSON event per request, at the Metadata level. It exists only with ``audit=True``."""
         return self.settings.file("audit.log")
 
     @property
     def components(self) -> tuple[str, ...]:
-        """The names of the components this control plane has, running or not."""
+        """The names of this control plane's components, running or not."""
         return tuple(self._components)
 
     def binary(self, name: str) -> Path:
-        """The path of a built program, such as "kubectl"."""
+        """Return the path of a built program, such as "kubectl"."""
         path = self.settings.binaries / name
         if not path.exists():
             raise ValueError(f"no program {name} in {self.settings.binaries}")
         return path
 
     def log(self, component: str) -> Path:
-        """The file with all that a component wrote, over all its runs."""
+        """Return the file with the complete output of a component, over all its runs."""
         return self._component(component).log
 
     def alive(self, component: str) -> bool:
@@ -178,44 +180,45 @@ class ControlPlane:
         return self._component(component).alive
 
     def pid(self, component: str) -> int:
-        """The process id of a component, which must run."""
+        """Return the process id of a component, which must run."""
         return self._component(component).pid
 
     def cpu_seconds(self, component: str) -> float:
-        """The user and system time a component used since it was last started."""
+        """Return the user and system time of a component since its last start."""
         stat = Path(f"/proc/{self.pid(component)}/stat").read_text()
         fields = stat.rpartition(")")[
             2
-        ].split()  # the name in parentheses may hold blanks; then field 3 and on
+        ].split()  # the name in parentheses may contain blanks, so start at field 3
         user, system = fields[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def rss_bytes(self, component: str) -> int:
-        """The memory a component holds now."""
+        """Return the memory that a component uses now."""
         pages = Path(f"/proc/{self.pid(component)}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     async def kill(self, component: str, signum: signal.Signals = signal.SIGKILL) -> None:
-        """Send a component a signal, and wait until it is gone."""
+        """Send a component a signal, and wait until it has ended."""
         await self._component(component).end(signum)
 
     async def restart(self, component: str) -> None:
-        """Start a component on its old port and data, killing it first if it runs, and wait until healthy."""
+        """Start a component with its old port and data, after killing it if it runs, and wait until it is healthy."""
         if self._leash is None:
             raise ProcessError("the control plane is stopped")
         await self.kill(component)
         await self._component(component).start(self._leash)
 
     async def compact(self) -> None:
-        """Have etcd and the API server forget every version before now, as they do of what is minutes old.
+        """Compact the history in etcd and in the API server up to now, as happens to revisions that are some minutes
+        old.
 
-        Returns when the API server no longer answers from memory either, which in 1.37 takes it 15 s.
+        Returns when the API server no longer answers from memory either, which takes 15 s in 1.37.
         """
         await asyncio.to_thread(compact, self.settings.ports.etcd)
         await asyncio.sleep(REMEMBERED_SECONDS.get(self.kubernetes, 16.0))
 
     async def stop(self, *, keep: bool = False) -> None:
-        """End all components and remove the temporary folder, unless it is to be kept."""
+        """Stop all components and remove the temporary folder, unless `keep` is set."""
         for component in reversed(self._components.values()):
             await component.end()
         if self._leash:
@@ -268,7 +271,7 @@ class ControlPlane:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    """Run a control plane until a signal comes or a component ends."""
+    """Run a control plane until a signal arrives or a component ends."""
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)

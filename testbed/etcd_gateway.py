@@ -1,4 +1,4 @@
-"""What is asked of etcd itself, over the JSON that its client port speaks beside gRPC."""
+"""Requests to etcd itself, in the JSON that its client port accepts beside gRPC."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 from testbed.processes import HOST, REQUEST_SECONDS
 
-# Where API servers tell each other how far the history is gone.
+# Key by which API servers share the revision up to which the history is compacted.
 COMPACTED = b"compact_rev_key"
 
 
 def compact(port: int) -> None:
-    """Forget all versions before the present one, and tell API servers as the one that compacts does."""
-    revision = int(_ask(port, "range", {"key": _bytes(COMPACTED)})["header"]["revision"])
-    _ask(port, "put", {"key": _bytes(COMPACTED), "value": _bytes(str(revision).encode())})
-    _ask(port, "compaction", {"revision": str(revision)})
+    """Compact the history up to the current revision, and record it for API servers as their own compactor does."""
+    revision = int(_post(port, "range", {"key": _encode(COMPACTED)})["header"]["revision"])
+    _post(port, "put", {"key": _encode(COMPACTED), "value": _encode(str(revision).encode())})
+    _post(port, "compaction", {"revision": str(revision)})
 
 
-def _ask(port: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _post(port: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     request = urllib.request.Request(
         f"http://{HOST}:{port}/v3/kv/{what}",
         data=json.dumps(body).encode(),
@@ -32,5 +32,5 @@ def _ask(port: int, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         return result
 
 
-def _bytes(value: bytes) -> str:
+def _encode(value: bytes) -> str:
     return base64.b64encode(value).decode()

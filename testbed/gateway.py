@@ -1,11 +1,11 @@
-"""What joins the network of real nodes with the control plane outside of it: a process of node.py.
+"""Connection between the network of real nodes and the control plane outside it: a process of node.py.
 
     API server ──CONNECT over a unix socket──▶ gateway ──▶ kubelets, pods     (logs, exec, webhooks)
     kubelets, pods ──▶ 10.200.0.1:<its port> ──▶ gateway ──▶ API server on the machine's loopback
     containerd ──▶ 10.200.0.1:80 ──▶ gateway: the registry's answers (registry.py)
 
-The process makes a network namespace of its own, with a bridge that nodes are put on. It is ready when it takes
-connections at the unix socket, and the network ends with it.
+The process creates its own network namespace, with a bridge to which nodes are connected. It is ready when it accepts
+connections on the unix socket. The network ends with the process.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ async def serve(outside: int, inside: int, options: argparse.Namespace) -> None:
         await _relay(reader, writer, outside, HOST, options.api_port)
 
     async def to_nodes(reader: Reader, writer: Writer) -> None:
-        method, target, _ = await _request(reader)
+        method, target, _ = await _read_request(reader)
         host, _, port = target.rpartition(":")
         if method == "CONNECT":
             greeting = b"HTTP/1.1 200 Connection established\r\n\r\n"
             await _relay(reader, writer, inside, host, int(port), greeting)
 
     async def registry(reader: Reader, writer: Writer) -> None:
-        method, target, headers = await _request(reader)
+        method, target, headers = await _read_request(reader)
         given = await asyncio.to_thread(
             answer, options.registry, method, target, headers.get("authorization", "")
         )
@@ -59,14 +59,14 @@ async def serve(outside: int, inside: int, options: argparse.Namespace) -> None:
             log.write(json.dumps(entry) + "\n")
         await _send(writer, given, with_body=method != "HEAD")
 
-    await asyncio.start_server(_closing(to_api_server), GATEWAY_ADDRESS, options.api_port)
-    await asyncio.start_server(_closing(registry), GATEWAY_ADDRESS, REGISTRY_PORT)
-    await asyncio.start_unix_server(_closing(to_nodes), options.egress)
+    await asyncio.start_server(_close_after(to_api_server), GATEWAY_ADDRESS, options.api_port)
+    await asyncio.start_server(_close_after(registry), GATEWAY_ADDRESS, REGISTRY_PORT)
+    await asyncio.start_unix_server(_close_after(to_nodes), options.egress)
     await asyncio.Event().wait()
 
 
 def make_network() -> tuple[int, int]:
-    """Move this process to a network of its own, with a bridge; returns the old and the new namespace."""
+    """Move this process to a new network with a bridge, and return the old and the new namespace."""
     outside = os.open(OWN, os.O_RDONLY)
     new_network()
     inside = os.open(OWN, os.O_RDONLY)
@@ -83,7 +83,7 @@ def make_network() -> tuple[int, int]:
 async def _relay(
     reader: Reader, writer: Writer, namespace: int, host: str, port: int, greeting: bytes = b""
 ) -> None:
-    """Connect to a server in that network, say the greeting, and then carry bytes in both directions."""
+    """Connect to a server in that network, send the greeting, and then copy bytes in both directions."""
     with contextlib.closing(tcp_socket(namespace)) as raw:
         async with asyncio.timeout(CONNECT_SECONDS):
             await asyncio.get_running_loop().sock_connect(raw, (host, port))
@@ -91,12 +91,12 @@ async def _relay(
         there_reader, there_writer = await asyncio.open_connection(sock=raw)
         writer.write(greeting)
         try:
-            await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+            await asyncio.gather(_copy_bytes(reader, there_writer), _copy_bytes(there_reader, writer))
         finally:
             there_writer.transport.abort()
 
 
-async def _pump(source: Reader, target: Writer) -> None:
+async def _copy_bytes(source: Reader, target: Writer) -> None:
     while chunk := await source.read(CHUNK):
         target.write(chunk)
         await target.drain()
@@ -104,8 +104,10 @@ async def _pump(source: Reader, target: Writer) -> None:
         target.write_eof()
 
 
-def _closing(handler: Handler) -> Handler:
-    """The handler, after which its connection is closed; one that breaks off is no failure of the gateway."""
+def _close_after(handler: Handler) -> Handler:
+    """Wrap the handler so that its connection is closed afterwards. A broken connection is not a failure of the
+    gateway.
+    """
 
     async def handle(reader: Reader, writer: Writer) -> None:
         try:
@@ -117,8 +119,8 @@ def _closing(handler: Handler) -> Handler:
     return handle
 
 
-async def _request(reader: Reader) -> tuple[str, str, dict[str, str]]:
-    """The method, target and headers of an HTTP request without a body."""
+async def _read_request(reader: Reader) -> tuple[str, str, dict[str, str]]:
+    """Read the method, target and headers of an HTTP request without a body."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = head[0].split(" ", 2)
     pairs = (line.partition(":") for line in head[1:] if line)
@@ -142,7 +144,7 @@ async def _send(writer: Writer, given: Answer, *, with_body: bool) -> None:
 
 
 def main() -> None:
-    """Run it; for node.py."""
+    """Run the gateway; node.py starts it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--api-port", type=int, required=True)
     parser.add_argument("--egress", type=Path, required=True)

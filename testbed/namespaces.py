@@ -1,4 +1,4 @@
-"""Linux namespaces: who may make them, entering those of a process, and sockets in another network than one's own."""
+"""Linux namespaces: check the right to create them, enter those of a process, and open sockets in another network."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(pid: int, command: Sequence[str], *, namespaces: Sequence[str] = ALL) -> list[str]:
-    """The command line that runs a command in the namespaces of a process; paths in it must be absolute."""
+    """Return the command line that runs a command in the namespaces of a process. Paths in it must be absolute."""
     return ["nsenter", f"--target={pid}", *namespaces, "--wd=/", "--", *command]
 
 
 def child_of(pid: int) -> int | None:
-    """The first child of a process, such as what nsenter and unshare wait for; None: it has none."""
+    """Return the first child of a process, for example the child that nsenter or unshare waits for; None: it has no
+    child.
+    """
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
@@ -31,15 +33,15 @@ def child_of(pid: int) -> int | None:
 
 
 def new_network() -> None:
-    """Give this process a network namespace of its own. It has nothing but a loopback that is down."""
+    """Move this process to a new network namespace. It has only a loopback, which is down."""
     _check(_libc.unshare(CLONE_NEWNET))
 
 
 @contextmanager
 def network(namespace: int) -> Iterator[None]:
-    """Sockets that this thread makes inside the block belong to that namespace (a file of /proc/*/ns/net).
+    """Sockets that this thread opens inside the block belong to that namespace (a file of /proc/*/ns/net).
 
-    There must be no await inside.
+    The block must not contain an await.
     """
     with open(OWN, "rb") as own:
         _check(_libc.setns(namespace, CLONE_NEWNET))
@@ -50,7 +52,7 @@ def network(namespace: int) -> Iterator[None]:
 
 
 def tcp_socket(namespace: int) -> socket.socket:
-    """A non-blocking TCP socket of that network namespace."""
+    """Open a non-blocking TCP socket in that network namespace."""
     with network(namespace):
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     made.setblocking(False)

@@ -1,34 +1,34 @@
-"""Real nodes on this machine: kubelet, containerd and runc in namespaces of their own, and a registry.
+"""Real nodes on this machine: kubelet, containerd and runc in their own namespaces, and a registry.
 
     async with await ControlPlane.start(nodes=True) as plane, await Nodes.start(plane, 3) as nodes:
-        node = nodes["node-1"]                 # all of them are Ready; their pods really run
-        node.cri_socket                        # containerd's socket, as a path outside of the node
-        await node.run("busybox", "ps")        # a command on the node, to its end; returns what it printed
+        node = nodes["node-1"]                 # all nodes are Ready; their pods really run
+        node.cri_socket                        # containerd's socket, as a path outside the node
+        await node.run("busybox", "ps")        # runs a command until it ends; returns its output
         subprocess.Popen(node.command("/usr/bin/python3", "-m", "agent"))  # a process on the node
         node.log("kubelet"), node.disk / "log/pods"  # files, seen from outside
 
         nodes.registry.push(busybox_image("one"), "web:1", "web:2")  # one digest under two tags
         nodes.registry.rule("private/", Rule(credentials="me:secret"))  # "private/web:1" needs a pull secret
-        nodes.registry.rule("slow/", Rule(bytes_per_second=250_000))  # "slow/web:1" takes its time
+        nodes.registry.rule("slow/", Rule(bytes_per_second=250_000))  # "slow/web:1" is sent slowly
         nodes.registry.pulls("web:1")          # how often it was pulled
 
-        await node.kill("kubelet")             # SIGKILL; node.restart("kubelet") has it back
+        await node.kill("kubelet")             # SIGKILL; node.restart("kubelet") starts it again
         await node.kill("containerd")          # containers stay
-        await node.power_off()                 # the whole node at once; its disk stays
+        await node.power_off()                 # the whole node immediately; its disk stays
         await node.boot()
 
-Images need no pushing at all: what a pod asks for by whatever name ("nginx:1") and was not pushed is made on the
-way, of busybox: it runs until it is asked to end, at once (testbed/registry.py). Only "missing:1", "team/broken:1" and
-the like are not there.
+Most tests need not push images. The registry builds an image that was not pushed ("nginx:1") from busybox on demand: it
+runs until it is asked to end, and then ends immediately (testbed/registry.py). Only names such as "missing:1" and
+"team/broken:1" do not exist.
 
-Commands of a node see the machine's files, but /run, /var/lib and /var/log are the node's own: containerd's socket is
-/run/containerd/containerd.sock there, kubelet's folder is /var/lib/kubelet, logs are in /var/log/pods. The paths of
-commands must be absolute, or be in the usual folders. The machine's loopback is not in a node's network: a process
-there finds the API server by ``nodes.kubeconfig("agent", token)``, where the token is of a ServiceAccount, or by
-``nodes.kubeconfig("admin", plane.token)``. From outside, `plane.kubeconfig` is used as always; logs, exec and webhooks
-that are reached through a Service work.
+Commands on a node see the machine's files, except that /run, /var/lib and /var/log are the node's own: containerd's
+socket is /run/containerd/containerd.sock there, kubelet's folder is /var/lib/kubelet, logs are in /var/log/pods. A
+command must have an absolute path, or be in the usual folders. The machine's loopback is not in a node's network: a
+process there reaches the API server with ``nodes.kubeconfig("agent", token)``, where the token belongs to a
+ServiceAccount, or with ``nodes.kubeconfig("admin", plane.token)``. From outside, use `plane.kubeconfig` as usual. Logs,
+exec, and webhooks behind a Service work.
 
-How it is put together, one process each:
+The processes of a set of nodes:
 
     gateway.py ── a network namespace with a bridge, the way to and from the control plane, the registry
       └ node-1 ── first process of the node's pid, mount, network, uts and ipc namespaces
@@ -36,8 +36,8 @@ How it is put together, one process each:
           ├ kubelet
           └ kube-proxy   (with ``services=True``)
 
-All end with the process that started them, however it ends; a janitor then removes the control groups and the folder
-with disks and logs. Nothing is bound to an event loop.
+All end with the process that started them, even if it is killed. A janitor then removes the control groups and the
+folder with disks and logs. No object here is bound to an event loop.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ __all__ = ["CONTAINERD", "KUBELET", "KUBE_PROXY", "Node", "Nodes", "Registry", "
 
 CONTAINERD = "containerd"
 PROGRAM_PATH = ":".join((*filter(None, [os.environ.get("CONTAINERD")]), SEARCH_PATH))
-"""$CONTAINERD: a folder with another containerd and its shim than the distribution's."""
+"""Search path for programs. $CONTAINERD is a folder with another containerd and shim than the distribution's."""
 KUBELET = "kubelet"
 KUBE_PROXY = "kube-proxy"
 MACHINE = "machine"
@@ -104,13 +104,15 @@ while [ $tries -lt 200 ]; do
 done
 [ -e {directory}/keep ] || rm -rf --one-file-system {directory}
 """
-"""Waits until its starter is gone, and then for the last process of each control group."""
+"""Waits until its starter has ended, and then for the last process of each control group."""
 
 _HERE = Path(__file__).resolve().parent
 
 
 def check() -> None:
-    """Whether this machine can have real nodes; a MissingError says in one line what it lacks, and how to get it."""
+    """Check that this machine can run real nodes. Raises MissingError, which names in one line what is missing and
+    how to get it.
+    """
     if sys.platform != "linux" or os.geteuid() != 0:
         raise MissingError("real nodes need root on Linux (they make namespaces and mounts of their own)")
     if not (_may_make_namespaces() and cgroups.may_make()):
@@ -130,9 +132,9 @@ def _may_make_namespaces() -> bool:
 
 
 class Nodes:
-    """Real nodes of one control plane; make them with ``await Nodes.start(...)``.
+    """Real nodes of one control plane. Create them with ``await Nodes.start(...)``.
 
-    A node is ``nodes["node-1"]``; they are numbered from 1. `registry` is where all of them pull from.
+    A node is ``nodes["node-1"]``; numbers start at 1. All nodes pull from `registry`.
     """
 
     def __init__(self, plane: ControlPlane, directory: Path, binaries: Path, wait_seconds: float) -> None:
@@ -157,11 +159,12 @@ class Nodes:
         kubelet: Mapping[str, Any] | None = None,
         wait_seconds: float = 120,
     ) -> Self:
-        """Build the kubelet if it is not built yet, start nodes and wait until each is Ready.
+        """Build the kubelet if it is missing, start nodes, and wait until each is Ready.
 
-        ``plane`` was started with ``nodes=True``. ``services``: kube-proxy runs on the nodes, so pods reach
-        Services. ``kubelet`` changes fields of each kubelet's configuration. Raises MissingError where nodes
-        cannot be had, and ProcessError, with the end of a log, for one that does not come up.
+        ``plane`` must have been started with ``nodes=True``. ``services`` runs kube-proxy on the nodes, so that pods
+        reach
+        Services. ``kubelet`` changes fields of each kubelet's configuration. Raises MissingError if this machine
+        cannot run nodes, and ProcessError, with the end of a log, for a node that does not become ready.
         """
         check()
         if not plane.settings.nodes:
@@ -178,19 +181,19 @@ class Nodes:
         return nodes
 
     def __getitem__(self, name: str) -> Node:
-        """The node of this name."""
+        """Return the node of this name."""
         return self._nodes[name]
 
     def __iter__(self) -> Iterator[Node]:
-        """All nodes, by their numbers."""
+        """Iterate over all nodes, by number."""
         return iter(self._nodes.values())
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of nodes."""
         return len(self._nodes)
 
     def kubeconfig(self, user: str, token: str) -> Path:
-        """A kubeconfig file for a process on a node, or whose pods' network is the nodes'."""
+        """Write a kubeconfig file for a process on a node, or for a process in the nodes' network."""
         path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
         path.touch(mode=0o600)
         settings = self.plane.settings
@@ -199,11 +202,11 @@ class Nodes:
 
     @property
     def gateway_pid(self) -> int:
-        """A process in the network that joins the nodes: from there each node and pod is reached."""
+        """A process in the network that joins the nodes. From there every node and pod is reachable."""
         return self._gateway.pid
 
     async def stop(self, *, keep: bool = False) -> None:
-        """End everything and remove it, but for the folder with logs and disks if it is to be kept."""
+        """Stop everything and remove it. `keep` keeps the folder with logs and disks."""
         if keep:
             (self.directory / "keep").touch()
         self.leash.release()
@@ -264,12 +267,12 @@ class Nodes:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # signals to this process's group are not for it
+            start_new_session=True,  # so that signals to this process's group do not reach it
         )
 
 
 class Node:
-    """One real node, of ``Nodes``."""
+    """One real node of ``Nodes``."""
 
     def __init__(self, nodes: Nodes, number: int, *, services: bool, kubelet: Mapping[str, Any]) -> None:
         self.name = node_name(number)
@@ -289,42 +292,44 @@ class Node:
         }
         if services:
             proxy = [str(nodes.binaries / KUBE_PROXY), "--config=/run/kube-proxy.yaml", "-v=2"]
-            programs[KUBE_PROXY] = ([*proxy, f"--hostname-override={self.name}"], _at_once)
+            programs[KUBE_PROXY] = ([*proxy, f"--hostname-override={self.name}"], _return_true)
         self._programs = programs
         self._components: dict[str, Component] = {}
 
-    # ── processes on it ──────────────────────────────────────────────────────
+    # ── processes on the node ────────────────────────────────────────────────
 
     @property
     def pid(self) -> int:
-        """Its first process, as seen from outside; it runs while the node is on."""
+        """The node's first process, as seen from outside. It runs while the node is on."""
         return self._machine.pid
 
     def command(self, *command: str) -> list[str]:
-        """The command line that runs this command on the node; end the process by its own means, or the node."""
+        """Return the command line that runs this command on the node. The command must end itself, or the node ends
+        it.
+        """
         return enter(self.pid, command)
 
     async def run(self, *command: str) -> str:
-        """Run a command on the node to its end; returns what it printed. Raises ProcessError if it fails."""
+        """Run a command on the node until it ends, and return its output. Raises ProcessError if it fails."""
         done = await asyncio.to_thread(_run, self.command(*command))
         if done.returncode:
             raise ProcessError(f"{self.name}: {' '.join(command)} failed: {done.stderr.strip()}")
         return done.stdout
 
-    # ── what it is made of ───────────────────────────────────────────────────
+    # ── parts of a node ──────────────────────────────────────────────────────
 
     @property
     def cri_socket(self) -> Path:
-        """containerd's socket, seen from outside; on the node it is /run/containerd/containerd.sock."""
+        """containerd's socket, as seen from outside. On the node it is /run/containerd/containerd.sock."""
         return self.directory / CRI_SOCKET.removeprefix("/")
 
     @property
     def disk(self) -> Path:
-        """What stays when the node is switched off: containerd/, kubelet/ and log/."""
+        """The folder that survives a power-off: containerd/, kubelet/ and log/."""
         return self.directory / "disk"
 
     def log(self, component: str) -> Path:
-        """The file with all that "containerd", "kubelet" or "kube-proxy" wrote, over all its runs."""
+        """Return the file with the complete output of "containerd", "kubelet" or "kube-proxy", over all its runs."""
         return self.directory / f"{component}.log"
 
     def alive(self, component: str) -> bool:
@@ -333,27 +338,27 @@ class Node:
 
     @property
     def components(self) -> Sequence[Component]:
-        """Its first process, and all that it runs."""
+        """The node's first process, and all programs that it runs."""
         return [self._machine, *self._components.values()]
 
-    # ── what happens to it ───────────────────────────────────────────────────
+    # ── failures ─────────────────────────────────────────────────────────────
 
     async def kill(self, component: str, signum: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to "containerd", "kubelet" or "kube-proxy", and wait until it is gone."""
+        """Send a signal to "containerd", "kubelet" or "kube-proxy", and wait until it has ended."""
         await self._components[component].end(signum)
 
     async def restart(self, component: str) -> None:
-        """Start a component, killing it first if it runs, and wait until it is ready."""
+        """Start a component, after killing it if it runs, and wait until it is ready."""
         await self.kill(component)
         await self._components[component].start(self._nodes.leash)
 
     async def power_off(self) -> None:
-        """End everything on the node at once, as if its plug were pulled; its disk stays."""
+        """End everything on the node immediately, like a power failure. Its disk stays."""
         for component in self.components:
             await component.end()
 
     async def boot(self) -> None:
-        """Switch it on, and wait until it is Ready; it must be off."""
+        """Boot the node, which must be off, and wait until it is Ready."""
         if self._machine.alive:
             raise ProcessError(f"{self.name} is on already")
         self._booted.unlink(missing_ok=True)
@@ -365,7 +370,7 @@ class Node:
         for component in self._components.values():
             await component.start(self._nodes.leash)
 
-    # ── how it is started ────────────────────────────────────────────────────
+    # ── start of a node ──────────────────────────────────────────────────────
 
     @property
     def _group(self) -> str:
@@ -405,7 +410,7 @@ class Node:
         )
 
     def _connect(self) -> None:
-        """Put the node on the bridge, and have it and the bridge know the way to pods."""
+        """Connect the node to the bridge, and add routes to pods on both sides."""
         gateway_pid = self._nodes.gateway_pid
         link = f"veth{self.number}"
         there = (
@@ -414,9 +419,9 @@ class Node:
             f"route replace {pods_of(self.number)} via {self.address}",
         )
         for words in there:
-            _must(enter(gateway_pid, ["ip", *words.split()], namespaces=["--net"]))
+            _run_checked(enter(gateway_pid, ["ip", *words.split()], namespaces=["--net"]))
         for words in network_commands(self.number):
-            _must(self.command("ip", *words.split()))
+            _run_checked(self.command("ip", *words.split()))
 
     def _write_run_files(self) -> None:
         plane = self._nodes.plane.settings
@@ -448,7 +453,7 @@ class Node:
         return False
 
     async def _is_ready(self) -> bool:
-        """Whether its kubelet is well, and the API server knows the node as Ready."""
+        """Whether the kubelet is healthy, and the API server shows the node as Ready."""
         plane = self._nodes.plane
         return await asyncio.to_thread(
             lambda: (
@@ -457,12 +462,12 @@ class Node:
         )
 
 
-async def _at_once() -> bool:
+async def _return_true() -> bool:
     return True
 
 
 def _kubelet_is_well(egress: Path, address: str) -> bool:
-    """Ask its /healthz, by the way that the API server goes."""
+    """Whether the kubelet's /healthz answers 200, over the same path that the API server uses."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as way:
         way.settimeout(5)
         way.connect(str(egress))
@@ -490,7 +495,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-def _must(command: list[str]) -> None:
+def _run_checked(command: list[str]) -> None:
     done = _run(command)
     if done.returncode:
         raise ProcessError(f"{' '.join(command)} failed: {done.stderr.strip()}")

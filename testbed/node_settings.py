@@ -1,8 +1,8 @@
-"""How real nodes are run: the files and command lines of their programs. Pure.
+"""Configuration of real nodes: the files and command lines of their programs. Pure.
 
-A node's file system is the machine's, but for /run, /var/lib and /var/log, which are its own. So everything of it is
-where programs and DaemonSets look for it: containerd's socket in /run/containerd, kubelet's folder /var/lib/kubelet,
-logs of pods in /var/log/pods.
+A node shares the machine's file system, except for its own /run, /var/lib and /var/log. So programs and DaemonSets
+find everything of the node in the usual places: containerd's socket in /run/containerd, kubelet's folder
+/var/lib/kubelet, logs of pods in /var/log/pods.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KUBELET_HEALTH_PORT = 10248
 PAUSE_IMAGE = "registry.test/pause:1"
 POD_RANGE = "10.244.0.0/16"
 
-# Programs may set these for the whole machine; in a node they find files instead.
+# Programs would set these for the whole machine, so a node has files in their place.
 SYSCTLS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -104,17 +104,17 @@ server = "http://{GATEWAY_ADDRESS}"
 
 
 def address_of(number: int) -> str:
-    """The address of a node."""
+    """Return the address of a node."""
     return f"10.200.0.{10 + number}"
 
 
 def pods_of(number: int) -> str:
-    """The range of a node's pods."""
+    """Return the address range of a node's pods."""
     return f"10.244.{number}.0/24"
 
 
 def boot_script(*, name: str, number: int, directory: Path) -> str:
-    """What a node's first process runs. `directory` keeps its disk from boot to boot."""
+    """Return the script of a node's first process. `directory` keeps its disk between boots."""
     return BOOT.format(
         name=name,
         address=address_of(number),
@@ -125,7 +125,7 @@ def boot_script(*, name: str, number: int, directory: Path) -> str:
 
 
 def network_commands(number: int) -> list[str]:
-    """Arguments of ``ip`` in a node's namespace, where its eth0 has been put."""
+    """Return arguments of ``ip`` for a node's namespace, which already contains its eth0."""
     routes = [
         f"route add {pods_of(other)} via {address_of(other)}"
         for other in range(1, MOST_NODES + 1)
@@ -140,7 +140,9 @@ def network_commands(number: int) -> list[str]:
 
 
 def run_files(number: int, kubelet: Mapping[str, Any], *, cgroup: str) -> dict[str, str]:
-    """Files below a node's /run, written at each boot. `kubelet` changes fields of its configuration."""
+    """Return the files below a node's /run, which are written at each boot. `kubelet` changes fields of its
+    configuration.
+    """
     return {
         "containerd/config.toml": CONTAINERD,
         "containerd/registries/_default/hosts.toml": REGISTRIES,

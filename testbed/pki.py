@@ -1,4 +1,4 @@
-"""Certificates and keys for one control plane: an authority of its own, made anew for each start."""
+"""Certificates and keys for one control plane. Each start creates a new certificate authority."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLOCK_SKEW = timedelta(hours=1)
 
 
 class Authority:
-    """A certificate authority that lives in memory."""
+    """A certificate authority in memory."""
 
     def __init__(self, name: str = "pykruise-testbed") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -28,7 +28,7 @@ class Authority:
         self.certificate: bytes = self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def serving_pair(self, addresses: Iterable[str], names: Iterable[str]) -> tuple[bytes, bytes]:
-        """A server's certificate for these IP addresses and host names, and its key, both in PEM."""
+        """Return a server's certificate for these IP addresses and host names, and its key, both in PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
         subjects: list[x509.GeneralName] = [x509.IPAddress(ip_address(address)) for address in addresses]
         subjects += [x509.DNSName(name) for name in names]
@@ -59,7 +59,7 @@ class Authority:
 
 
 def signing_key_pair() -> tuple[bytes, bytes]:
-    """A private key and its public key in PEM, for the tokens of service accounts."""
+    """Return a private key and its public key in PEM, for the tokens of service accounts."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

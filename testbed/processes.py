@@ -26,7 +26,7 @@ Health = Callable[[], Awaitable[bool]]
 
 
 class ProcessError(Exception):
-    """A process did not do what was asked of it; the message says where its log is."""
+    """A process failed; the message names its log."""
 
 
 class Leash:
@@ -51,7 +51,7 @@ class Leash:
         return self._shell.pid
 
     def release(self) -> None:
-        """Kill what is left of the group."""
+        """Kill the remaining processes of the group."""
         if self._shell.stdin:
             self._shell.stdin.close()
         self._shell.wait()
@@ -59,7 +59,7 @@ class Leash:
 
 @dataclass
 class Component:
-    """One program of the control plane, which may be started, killed and started again."""
+    """One program of the control plane. It can be started, killed and started again."""
 
     name: str
     command: Sequence[str]
@@ -67,9 +67,9 @@ class Component:
     healthy: Health
     wait_seconds: float
     environment: Mapping[str, str]
-    """Beside this process's own."""
+    """Variables that are added to this process's environment."""
     nested: bool = False
-    """Whether the command only starts the program, as its child, and waits for it: nsenter and unshare do so."""
+    """Whether the command only starts the program as its child and waits for it, as nsenter and unshare do."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -87,18 +87,18 @@ class Component:
         return self.process.pid
 
     async def start(self, leash: Leash) -> None:
-        """Start it, and wait until it is healthy."""
-        process = self.process = self._spawn(leash)
+        """Start the program, and wait until it is healthy."""
+        process = self.process = self._spawn_process(leash)
         deadline = time.monotonic() + self.wait_seconds
         while not await self.healthy():
             if not self.alive:
-                raise self._failure(f"ended with code {process.returncode}")
+                raise self._build_error(f"ended with code {process.returncode}")
             if time.monotonic() > deadline:
-                raise self._failure(f"was not healthy after {self.wait_seconds:g} s")
+                raise self._build_error(f"was not healthy after {self.wait_seconds:g} s")
             await asyncio.sleep(POLL_SECONDS)
 
     async def end(self, signum: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal, and wait until the process is gone."""
+        """Send a signal, and wait until the process has ended."""
         if self.process is None or not self.alive:
             return
         with contextlib.suppress(ProcessLookupError, ProcessError):
@@ -106,10 +106,10 @@ class Component:
         deadline = time.monotonic() + self.wait_seconds
         while self.alive:
             if time.monotonic() > deadline:
-                raise self._failure(f"still ran {self.wait_seconds:g} s after {signum.name}")
+                raise self._build_error(f"still ran {self.wait_seconds:g} s after {signum.name}")
             await asyncio.sleep(0.01)
 
-    def _spawn(self, leash: Leash) -> subprocess.Popen[bytes]:
+    def _spawn_process(self, leash: Leash) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as output:
             return subprocess.Popen(
                 self.command,
@@ -120,21 +120,21 @@ class Component:
                 env={**os.environ, **self.environment},
             )
 
-    def _failure(self, what: str) -> ProcessError:
+    def _build_error(self, what: str) -> ProcessError:
         lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
         return ProcessError("\n".join([f"{self.name} {what}; the end of {self.log}:", *lines]))
 
 
 async def answers_ok(port: int, path: str, *, tls: ssl.SSLContext | None = None, token: str = "") -> bool:
-    """Whether a GET of this path on the loopback is answered with 200."""
+    """Whether a GET of this path on the loopback returns 200."""
     try:
         async with asyncio.timeout(REQUEST_SECONDS):
-            return await _status(port, path, tls, token) == 200
+            return await _get_status(port, path, tls, token) == 200
     except (OSError, ValueError, IndexError, TimeoutError):
         return False
 
 
-async def _status(port: int, path: str, tls: ssl.SSLContext | None, token: str) -> int:
+async def _get_status(port: int, path: str, tls: ssl.SSLContext | None, token: str) -> int:
     reader, writer = await asyncio.open_connection(HOST, port, ssl=tls)
     try:
         bearer = f"Authorization: Bearer {token}\r\n" if token else ""
@@ -147,7 +147,7 @@ async def _status(port: int, path: str, tls: ssl.SSLContext | None, token: str) 
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on which nothing listens, from below the range the system gives to outgoing connections.
+    """Return ports on which nothing listens, below the range that the system gives to outgoing connections.
 
     Inside that range, a client that keeps trying to reach a killed server could take the server's port.
     """

@@ -1,12 +1,14 @@
-"""The images of the manager, the agent and the dashboard without an engine: the distribution's Python and our wheels.
+"""The images of the manager, the agent and the dashboard, built without an engine from the distribution's Python and
+our wheels.
 
     apt-get download ──dpkg-deb -x──▶ layer   (Python and what it needs)
     supply/*.txt ──pip──────────────▶ layer   (every package by its hash)
     packages/ ──pip wheel──pip──────▶ layer   (pykruise)   ──▶ image() ──▶ a registry, or an OCI archive
 
-What is in them is what the files Containerfile* have. ``python -m testbed.product_images FOLDER`` writes
-archives that ``ctr images import`` and ``skopeo`` read. It needs Debian or Ubuntu, but no engine, and makes images of
-other architectures too, for it runs nothing of them; packages come from where apt and pip get theirs.
+The images have the same content as those of the files Containerfile*. ``python -m testbed.product_images FOLDER``
+writes archives that ``ctr images import`` and ``skopeo`` read. It needs Debian or Ubuntu, but no engine. It runs no
+program of an image, so it also builds images for other architectures. apt and pip download the packages from their
+usual sources.
 """
 
 from __future__ import annotations
@@ -56,16 +58,16 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an image of ours is made of."""
+    """Parts of one of our images."""
 
     name: str
     requirements: str
-    """A file of supply/."""
+    """Name of a file in supply/."""
     part: str
-    """A folder of packages/; what it needs of the others is in its pyproject.toml."""
+    """Name of a folder in packages/; its pyproject.toml names the other folders that it needs."""
     command: tuple[str, ...]
     program: tuple[str, str]
-    """The file in the root folder that OpenKruise's manifests call, and its text."""
+    """A file in the root folder that OpenKruise's manifests call, and its text."""
     arguments: tuple[str, ...] = ()
     user: str = ""
 
@@ -75,17 +77,17 @@ class Package:
     """A package in an image."""
 
     kind: str
-    """Of its purl: deb or pypi."""
+    """Type in its package URL: deb or pypi."""
     name: str
     version: str
     sha256: str
     architecture: str = ""
-    """Of a deb."""
+    """Architecture of a deb."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """An image, and what is in it."""
+    """An image and its packages."""
 
     image: Image
     packages: tuple[Package, ...]
@@ -119,7 +121,7 @@ AGENT = Recipe(
 
 
 def product_images(*recipes: Recipe) -> dict[Recipe, Image]:
-    """Build images for this machine; a minute, most of it downloads. Raises BuildError."""
+    """Build images for this machine. It takes a minute, mostly for downloads. Raises BuildError."""
     return {recipe: built.image for recipe, built in built_images(*recipes).items()}
 
 
@@ -130,10 +132,11 @@ def built_images(
     root: Path = _ROOT,
     labels: Mapping[str, str] | None = None,
 ) -> dict[Recipe, Built]:
-    """Build images for an architecture, and say what is in them. Raises BuildError.
+    """Build images for an architecture, with the list of their packages. Raises BuildError.
 
-    `wheels`: those of our distributions, by the names of their folders; else they are built of the sources in `root`.
-    `labels`: of each image, as in a Dockerfile. The same packages and sources make the same bytes.
+    `wheels`: wheels of our distributions, by the names of their folders; by default they are built from the sources
+    in
+    `root`. `labels`: labels of each image, as in a Dockerfile. The same packages and sources give the same bytes.
     """
     for program in ("apt-get", "dpkg-deb"):
         if not shutil.which(program):
@@ -145,13 +148,13 @@ def built_images(
         base = _Base(folder, architecture)
         own = wheels or _built_wheels(root, folder / "wheels", recipes)
         return {
-            recipe: _built(recipe, folder / recipe.requirements, base, own, root, labels or {})
+            recipe: _build_image(recipe, folder / recipe.requirements, base, own, root, labels or {})
             for recipe in recipes
         }
 
 
 def parts_of(part: str, root: Path = _ROOT) -> tuple[str, ...]:
-    """The folders of packages/ that one needs, itself the last."""
+    """Return the folders of packages/ that a folder needs, and the folder itself as the last."""
     project = tomllib.loads((root / "packages" / part / "pyproject.toml").read_text("utf-8"))["project"]
     needed: dict[str, None] = {}
     for line in project["dependencies"]:
@@ -169,16 +172,16 @@ def _built_wheels(root: Path, folder: Path, recipes: Iterable[Recipe]) -> dict[s
 
 
 class _Base:
-    """Python and what it needs, as a layer for all images of an architecture."""
+    """Python and its dependencies, as a layer for all images of an architecture."""
 
     def __init__(self, folder: Path, architecture: str) -> None:
         self.architecture = architecture
         root = folder / "base"
         self.version, self.packages = _unpack_distribution(folder / "apt", root, architecture)
-        self.layer = _layer(root)
+        self.layer = _build_layer(root)
 
 
-def _built(
+def _build_image(
     recipe: Recipe,
     folder: Path,
     base: _Base,
@@ -197,7 +200,7 @@ def _built(
     _write(own / program, text, mode=0o755)
     _write(own / BILL, json.dumps(bill_of(recipe, packages), indent=2) + "\n")
     made = image(
-        [base.layer, _layer(libraries), _layer(own)],
+        [base.layer, _build_layer(libraries), _build_layer(own)],
         command=recipe.command,
         arguments=recipe.arguments,
         environment={
@@ -213,9 +216,10 @@ def _built(
 
 
 def bill_of(recipe: Recipe, packages: Sequence[Package]) -> dict[str, object]:
-    """The bill of materials of an image as CycloneDX 1.6: every package with its version and hash."""
+    """Return the bill of materials of an image as CycloneDX 1.6: every package with its version and hash."""
     components = [
-        _component(package) for package in sorted(packages, key=lambda package: (package.kind, package.name))
+        _component_of(package)
+        for package in sorted(packages, key=lambda package: (package.kind, package.name))
     ]
     own = next(package for package in packages if package.name == "pykruise-kube")
     product = {"type": "container", "bom-ref": recipe.name, "name": recipe.name, "version": own.version}
@@ -231,7 +235,7 @@ def bill_of(recipe: Recipe, packages: Sequence[Package]) -> dict[str, object]:
     }
 
 
-def _component(package: Package) -> dict[str, object]:
+def _component_of(package: Package) -> dict[str, object]:
     if package.kind == "deb":
         purl = f"pkg:deb/debian/{package.name}@{package.version}?arch={package.architecture}"
     else:
@@ -247,14 +251,16 @@ def _component(package: Package) -> dict[str, object]:
 
 
 def _unpack_distribution(apt: Path, base: Path, architecture: str) -> tuple[str, tuple[Package, ...]]:
-    """Python's packages with all that they depend on, unpacked; returns Python's version, such as "3.11", and them."""
+    """Unpack Python's packages with all their dependencies. Returns Python's version, such as "3.11", and the
+    packages.
+    """
     archives, lists, status = apt / "archives", apt / "lists", apt / "status"
     for folder in (archives, lists):
         (folder / "partial").mkdir(parents=True)
     status.touch()
     options = (
         "--quiet=2",
-        f"--option=Dir::State::status={status}",  # nothing is there already
+        f"--option=Dir::State::status={status}",  # no package counts as installed
         f"--option=Dir::State::lists={lists}",
         f"--option=Dir::Cache={apt}",
         f"--option=APT::Architecture={architecture}",
@@ -283,7 +289,7 @@ def _unpack_distribution(apt: Path, base: Path, architecture: str) -> tuple[str,
 
 
 def _install(target: Path, base: _Base, *what: str) -> tuple[Package, ...]:
-    """Install wheels of the image's architecture; returns them."""
+    """Install wheels of the image's architecture, and return their packages."""
     report = target.with_suffix(".report")
     platforms = [f"--platform={tag}" for tag in PLATFORMS[base.architecture]]
     options = ("--only-binary=:all:", f"--python-version={base.version}", *platforms)
@@ -295,7 +301,7 @@ def _install(target: Path, base: _Base, *what: str) -> tuple[Package, ...]:
     return tuple(
         Package(
             "pypi",
-            _normalized(item["metadata"]["name"]),
+            _normalize(item["metadata"]["name"]),
             item["metadata"]["version"],
             item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256", ""),
         )
@@ -304,7 +310,9 @@ def _install(target: Path, base: _Base, *what: str) -> tuple[Package, ...]:
 
 
 def _remove_scripts(libraries: Path) -> None:
-    """Scripts begin with the path of the Python that installs; images start modules. Of records their lines, too."""
+    """Remove the scripts and their lines in the records. A script begins with the path of the installing Python, and
+    images start modules instead.
+    """
     shutil.rmtree(libraries / "bin", ignore_errors=True)
     for record in libraries.glob("*.dist-info/RECORD"):
         rows = [row for row in csv.reader(record.read_text("utf-8").splitlines()) if row]
@@ -316,7 +324,7 @@ def _remove_scripts(libraries: Path) -> None:
 
 def _name_of_wheel(wheel: Path) -> tuple[str, str]:
     name, version, *_ = wheel.stem.split("-")
-    return _normalized(name), version
+    return _normalize(name), version
 
 
 def _package_of_wheel(wheel: Path) -> Package:
@@ -324,7 +332,7 @@ def _package_of_wheel(wheel: Path) -> Package:
     return Package("pypi", name, version, _sha256(wheel))
 
 
-def _normalized(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -354,38 +362,38 @@ def _run(*command: str) -> None:
         raise BuildError(f"{' '.join(command[:3])} failed: {said}")
 
 
-def _layer(folder: Path) -> Layer:
+def _build_layer(folder: Path) -> Layer:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(folder, arcname=".", filter=_owned_by_root)
+        tar.add(folder, arcname=".", filter=_normalize_entry)
     return packed_layer(buffer.getvalue())
 
 
-def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same entry wherever and whenever it is made; /log is for the manager to write to."""
+def _normalize_entry(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Normalize an entry so that every build gives the same bytes. The manager may write to /log."""
     entry.uid = entry.gid = 65534 if entry.name == "./log" else 0
     entry.uname = entry.gname = ""
     entry.mtime = 0
     if entry.name == "./tmp":
         entry.mode = 0o1777
     elif entry.isdir() or entry.mode & 0o100:
-        entry.mode = 0o755  # whatever the umask is; no program of ours asks for another user's rights
+        entry.mode = 0o755  # independent of the umask; no setuid programs
     elif entry.isreg():
         entry.mode = 0o644
     return entry
 
 
-def _version() -> str:
+def _read_version() -> str:
     text = (_ROOT / "packages/kube/src/pykruise/kube/version.py").read_text("utf-8")
     result: list[str] = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)
     return result[0]
 
 
 def main() -> int:
-    """Build them, and write them to a folder."""
+    """Build the images, and write them to a folder."""
     parser = argparse.ArgumentParser(description="Make the manager's and the agent's images as OCI archives.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--tag", default=f"v{_version()}")
+    parser.add_argument("--tag", default=f"v{_read_version()}")
     options = parser.parse_args()
     try:
         made = product_images(MANAGER, AGENT, DASHBOARD)

@@ -1,11 +1,12 @@
-"""The registry of real nodes: a folder of images, and how it answers those who pull.
+"""The registry of real nodes: a folder of images, and the answers to pull requests.
 
     Registry.push(image, "web:1") ──▶ folder ◀── answer(folder, request) ◀── gateway.py ◀── containerd
 
-Nodes take it for every registry there is: "nginx:1" and "registry.test/web:1" are both looked for here. What nobody
-pushed is made on the way, of busybox: each name and tag is an image of its own that runs until it is asked to end.
-Only repositories called "missing" or "broken" are not there, as for the sandbox's kubelets. Repositories may have
-rules (`Registry.rule`): credentials, slow answers, errors. There is no push over HTTP, so the folder is all there is.
+It serves as every registry for the nodes: "nginx:1" and "registry.test/web:1" are both looked up here. An image that
+was not pushed is built from busybox on demand: each name and tag gives another image, which runs until it is asked to
+end. Only repositories named "missing" or "broken" do not exist, as for the sandbox's kubelets. Repositories may have
+rules (`Registry.rule`): credentials, slow answers, errors. There is no push over HTTP: the folder is the complete
+state.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ _PATH = re.compile(r"/v2/(?P<repository>.+)/(?P<what>manifests|blobs)/(?P<refere
 
 @dataclass(frozen=True)
 class Rule:
-    """How repositories below a prefix are answered for."""
+    """Rule for the answers of repositories below a prefix."""
 
     credentials: str = ""
-    """Who may pull, as "name:password"; empty: everybody."""
+    """Credentials that a pull needs, as "name:password"; empty: no credentials."""
     bytes_per_second: int = 0
-    """How fast blobs are sent; 0: at once. Images that are made on the way then take SLOW_SECONDS."""
+    """Speed at which blobs are sent; 0: no limit. With a limit, images that are built on demand take SLOW_SECONDS."""
     status: int = 0
-    """An HTTP status that every request is answered with; 0: as usual."""
+    """An HTTP status for the answer to every request; 0: the usual answer."""
 
 
 class Registry:
-    """The side of those who push images and look at what is pulled."""
+    """The registry for tests: push images and count pulls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,27 +53,26 @@ class Registry:
         self._write_rules()
 
     def push(self, image: Image, *names: str) -> str:
-        """Store an image under these names, such as "web:1" or "team/app:2"; returns its digest.
+        """Store an image under these names, such as "web:1" or "team/app:2", and return its digest.
 
-        Several names are one digest under several tags. Pods name it "web:1", "registry.test/web:1" or with any
-        other host.
+        Several names are several tags of one digest. Pods may write "web:1", "registry.test/web:1" or any other host.
         """
         return _store(self.folder, image, names)
 
     def rule(self, prefix: str, rule: Rule | None) -> None:
-        """From now on, answer so for repositories whose path begins with this prefix; None: as usual again."""
+        """Apply a rule to repositories whose path begins with this prefix; None removes the rule."""
         self._rules.pop(prefix, None)
         if rule:
             self._rules[prefix] = rule
         self._write_rules()
 
     def requests(self) -> list[dict[str, str]]:
-        """What was asked so far, oldest first: "method", "path", and the "status" it was answered with."""
+        """Return the requests so far, oldest first: "method", "path", and the "status" of the answer."""
         log = self.folder / LOG
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def pulls(self, name: str) -> int:
-        """How often nodes asked successfully what "web:1" is; they do so once for each pull."""
+        """Return how often nodes resolved "web:1" successfully. They do so once for each pull."""
         repository, _, tag = name.rpartition(":")
         path = f"/v2/{repository}/manifests/{tag}"
         paths = (path, path.replace("/v2/", "/v2/library/"))
@@ -94,30 +94,30 @@ class Answer:
 
 
 def answer(folder: Path, method: str, target: str, authorization: str) -> Answer:
-    """What the registry says to a GET or HEAD of `target` (path and query); `authorization`: that header."""
+    """Answer a GET or HEAD of `target` (path and query). `authorization` is the value of that header."""
     path = urlsplit(target).path
     if path.rstrip("/") == "/v2":
         return Answer(200)
     match = _PATH.fullmatch(path)
     if method not in ("GET", "HEAD") or not match:
-        return _error(404, "UNSUPPORTED")
-    repository = _without_library(match["repository"], target)
+        return _answer_error(404, "UNSUPPORTED")
+    repository = _strip_library(match["repository"], target)
     rule = _rule_for(folder, repository)
     if rule.credentials and authorization != f"Basic {base64.b64encode(rule.credentials.encode()).decode()}":
-        return _error(401, "UNAUTHORIZED", {"WWW-Authenticate": 'Basic realm="registry"'})
+        return _answer_error(401, "UNAUTHORIZED", {"WWW-Authenticate": 'Basic realm="registry"'})
     if rule.status:
-        return _error(rule.status, "UNKNOWN")
+        return _answer_error(rule.status, "UNKNOWN")
     if match["what"] == "blobs":
-        return _blob(folder, match["reference"], "application/octet-stream", rule)
+        return _answer_blob(folder, match["reference"], "application/octet-stream", rule)
     reference = match["reference"]
-    digest = reference if ":" in reference else _tagged(folder, repository, reference, rule)
+    digest = reference if ":" in reference else _find_digest(folder, repository, reference, rule)
     if not digest:
-        return _error(404, "MANIFEST_UNKNOWN")
-    return _blob(folder, digest, MANIFEST_TYPE, Rule())
+        return _answer_error(404, "MANIFEST_UNKNOWN")
+    return _answer_blob(folder, digest, MANIFEST_TYPE, Rule())
 
 
-def _without_library(repository: str, target: str) -> str:
-    """What pods call "nginx" is asked for as "library/nginx" of docker.io."""
+def _strip_library(repository: str, target: str) -> str:
+    """Remove the prefix "library/": containerd requests "nginx" as "library/nginx" of docker.io."""
     is_docker = parse_qs(urlsplit(target).query).get("ns") == ["docker.io"]
     return repository.removeprefix("library/") if is_docker else repository
 
@@ -128,13 +128,13 @@ def _rule_for(folder: Path, repository: str) -> Rule:
     return Rule(**rules[max(fitting, key=len)]) if fitting else Rule()
 
 
-def _tagged(folder: Path, repository: str, tag: str, rule: Rule) -> str:
+def _find_digest(folder: Path, repository: str, tag: str, rule: Rule) -> str:
     file = _tag_file(folder, repository, tag)
     if not file.exists():
         if MISSING & set(repository.split("/")):
             return ""
         name = f"{repository}:{tag}"
-        # Nodes have busybox's layer after the first pull, so what is to be slow has content of its own.
+        # Nodes have busybox's layer after the first pull, so a slow image needs content of its own.
         padding = rule.bytes_per_second * SLOW_SECONDS
         return _store(folder, busybox_image(name, padding=padding), [name])
     return file.read_text()
@@ -150,21 +150,21 @@ def _store(folder: Path, image: Image, names: Iterable[str]) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all: another process reads it."""
+    """Write a file atomically, because another process reads it."""
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_bytes(content)
     partial.rename(path)
 
 
-def _blob(folder: Path, digest: str, media_type: str, rule: Rule) -> Answer:
+def _answer_blob(folder: Path, digest: str, media_type: str, rule: Rule) -> Answer:
     file = folder / "blobs" / digest.replace("/", "")
     if not file.exists():
-        return _error(404, "BLOB_UNKNOWN")
+        return _answer_error(404, "BLOB_UNKNOWN")
     headers = {"Content-Type": media_type, "Docker-Content-Digest": digest}
     return Answer(200, file.read_bytes(), headers, rule.bytes_per_second)
 
 
-def _error(status: int, code: str, headers: dict[str, str] | None = None) -> Answer:
+def _answer_error(status: int, code: str, headers: dict[str, str] | None = None) -> Answer:
     body = json.dumps({"errors": [{"code": code, "message": f"the registry says {status}"}]}).encode()
     return Answer(status, body, {"Content-Type": "application/json", **(headers or {})})
 

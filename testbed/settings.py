@@ -1,4 +1,4 @@
-"""How each component of the control plane is run: its files and its command line."""
+"""Configuration of the control plane's components: their files and command lines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SCHEDULER = "kube-scheduler"
 
 ADMIN = "admin"
 MANAGER = "manager"
-# Addresses of the cluster that real nodes are in (node.py). They exist in network namespaces of its own.
+# Addresses of the cluster of real nodes (node.py). They exist only in its own network namespaces.
 SERVICE_RANGE = "10.96.0.0/16"
-SERVICE_ADDRESS = "10.96.0.1"  # of the Service "kubernetes"
-GATEWAY_ADDRESS = "10.200.0.1"  # where nodes and pods find the API server and the registry
+SERVICE_ADDRESS = "10.96.0.1"  # address of the Service "kubernetes"
+GATEWAY_ADDRESS = "10.200.0.1"  # address of the API server and the registry for nodes and pods
 MOST_NODES = 9
 SERVICE_NAMES = (
     "kubernetes",
@@ -39,35 +39,36 @@ USERS = {
 }
 
 MASTERS = "system:masters"
-# The manager is in no group of the mighty: it may do what roles in the cluster give it.
+# The manager is not in system:masters. It has only the rights of its roles in the cluster.
 GROUPS = dict.fromkeys(USERS, MASTERS) | {
     MANAGER: "system:serviceaccounts,system:serviceaccounts:kruise-system"
 }
 
 
 def node_name(number: int) -> str:
-    """The name of the real node of this number, 1 to MOST_NODES."""
+    """Return the name of the real node with this number, 1 to MOST_NODES."""
     return f"node-{number}"
 
 
-# What real nodes are besides: each kubelet has the rights of its node only.
+# Further users with real nodes: each kubelet has only the rights of its node.
 NODE_USERS = {
     **{node_name(number): f"system:node:{node_name(number)}" for number in range(1, MOST_NODES + 1)},
     PROXY: "system:kube-proxy",
 }
 NODE_GROUPS = dict.fromkeys(NODE_USERS, "system:nodes") | {PROXY: ""}
 
-# Gates that are off in a minor and that the workloads need on.
+# Gates that are off by default in a minor and that the workloads need.
 FEATURE_GATES: Mapping[str, Mapping[str, bool]] = {"1.32": {"InPlacePodVerticalScaling": True}}
 
-# Without real nodes: ServiceAccount would have pods wait for the controller manager, which may be left out. The
-# taint that TaintNodesByCondition gives a new node would stay, as no node-lifecycle controller runs.
+# Admission plugins and controllers that are off without real nodes: with ServiceAccount, pods would wait for the
+# controller manager, which may be left out. TaintNodesByCondition adds a taint to a new node, which would stay
+# because no node-lifecycle controller runs.
 ADMISSION_OFF = "ServiceAccount,TaintNodesByCondition"
 CONTROLLERS = "*,-node-lifecycle-controller,-taint-eviction-controller"
 CONTROLLERS_OF = {"1.28": "*,-nodelifecycle"}
-"""The same under the names of older minors, in which one controller does both."""
+"""The controllers in older minors, in which one controller does the work of both."""
 
-# Requests a second, and at once: the client's own limits must not be what a bench measures.
+# Requests per second, and burst: the client's own limits must not affect a benchmark.
 QPS, BURST = 1000, 2000
 
 EGRESS_CONFIG = """\
@@ -135,7 +136,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that the command lines of one control plane depend on."""
+    """All values on which the command lines of one control plane depend."""
 
     directory: Path
     binaries: Path
@@ -144,9 +145,9 @@ class Settings:
     extra_args: Mapping[str, Sequence[str]]
     audit: bool
     heap_growth: int
-    """By how many percent a component's memory may grow before garbage is collected."""
+    """Percentage by which a component's memory may grow before garbage is collected."""
     kubernetes: str = ""
-    """The minor; empty: a current one."""
+    """The minor; empty: any current minor."""
     nodes: bool = False
     """Whether real nodes (node.py) may join."""
     authority: Authority = field(default_factory=Authority)
@@ -156,39 +157,39 @@ class Settings:
 
     @property
     def users(self) -> Mapping[str, str]:
-        """Who has a kubeconfig, with the name that the API server knows them by."""
+        """Users that have a kubeconfig, each with its name in the API server."""
         return {**USERS, **NODE_USERS} if self.nodes else USERS
 
     @property
     def egress_socket(self) -> Path:
-        """Where the API server asks for connections to nodes, pods and Services, if there are real nodes."""
+        """Socket at which the API server requests connections to nodes, pods and Services, if there are real nodes."""
         return self.file("egress.sock")
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What every component gets beside this process's environment."""
+        """Variables of every component that are added to this process's environment."""
         return {"GOGC": str(self.heap_growth)}
 
     @property
     def url(self) -> str:
-        """Where the API server is."""
+        """URL of the API server."""
         return f"https://{HOST}:{self.ports.api_server}"
 
     @property
     def nodes_url(self) -> str:
-        """Where the API server is for real nodes and their pods."""
+        """URL of the API server for real nodes and their pods."""
         return self.url.replace(HOST, GATEWAY_ADDRESS)
 
     def kubeconfig(self, name: str) -> Path:
-        """The kubeconfig of a user: a key of `users`."""
+        """Return the path of a user's kubeconfig; `name` is a key of `users`."""
         return self.directory / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
 
     def file(self, name: str) -> Path:
-        """A file in the control plane's folder."""
+        """Return the path of a file in the control plane's folder."""
         return self.directory / name
 
     def write_files(self) -> None:
-        """Write all that the components read, for the owner's eyes only."""
+        """Write all files that the components read, readable only by the owner."""
         addresses = [HOST, *([SERVICE_ADDRESS, GATEWAY_ADDRESS] if self.nodes else [])]
         certificate, key = self.authority.serving_pair(addresses, ["localhost", *SERVICE_NAMES])
         private, public = signing_key_pair()
@@ -203,13 +204,13 @@ class Settings:
         }
         if self.nodes:
             files["egress.yaml"] = EGRESS_CONFIG.format(socket=self.egress_socket).encode()
-        files |= {self.kubeconfig(name).name: self._kubeconfig(name).encode() for name in self.users}
+        files |= {self.kubeconfig(name).name: self._kubeconfig_of(name).encode() for name in self.users}
         for name, content in files.items():
             self._write(name, content)
         self.write_tokens()
 
     def write_tokens(self, *, without: Collection[str] = ()) -> None:
-        """Write the tokens that the API server accepts from its next start on; users `without` one get none."""
+        """Write the tokens that the API server accepts from its next start on. Users in `without` get none."""
         groups = {**GROUPS, **NODE_GROUPS}
         rows = [
             f'{self.tokens[name]},{user},{name},"{groups[name]}"\n'
@@ -224,19 +225,19 @@ class Settings:
         path.write_bytes(content)
 
     def command(self, component: str) -> list[str]:
-        """A component's command line."""
+        """Return a component's command line."""
         arguments = {
-            ETCD: self._etcd,
-            API_SERVER: self._api_server,
-            CONTROLLER_MANAGER: self._controller_manager,
-            SCHEDULER: self._scheduler,
+            ETCD: self._etcd_flags,
+            API_SERVER: self._api_server_flags,
+            CONTROLLER_MANAGER: self._controller_manager_flags,
+            SCHEDULER: self._scheduler_flags,
         }[component]()
         if component != ETCD and self.feature_gates:
             gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in self.feature_gates.items())
             arguments.append(f"--feature-gates={gates}")
         return [str(self.binaries / component), *arguments, *self.extra_args.get(component, ())]
 
-    def _etcd(self) -> list[str]:
+    def _etcd_flags(self) -> list[str]:
         client = f"http://{HOST}:{self.ports.etcd}"
         peer = f"http://{HOST}:{self.ports.etcd_peer}"
         return [
@@ -247,31 +248,31 @@ class Settings:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=testbed={peer}",
-            "--heartbeat-interval=50",  # it has no rivals to wait for when it is started again
+            "--heartbeat-interval=50",  # after a restart it has no other members to wait for
             "--election-timeout=250",
             "--unsafe-no-fsync",
             f"--quota-backend-bytes={8 * 2**30}",
             "--log-level=warn",
         ]
 
-    def _api_server(self) -> list[str]:
+    def _api_server_flags(self) -> list[str]:
         arguments = [
             f"--etcd-servers=http://{HOST}:{self.ports.etcd}",
-            *(self._with_nodes() if self.nodes else self._without_nodes()),
+            *(self._flags_for_nodes() if self.nodes else self._flags_without_nodes()),
             f"--service-cluster-ip-range={SERVICE_RANGE}",
             f"--token-auth-file={self.file('tokens.csv')}",
-            "--allow-privileged=true",  # as kubeadm has it
+            "--allow-privileged=true",  # same as kubeadm
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.file('service-account.pub')}",
             f"--service-account-signing-key-file={self.file('service-account.key')}",
-            *self._serving(self.ports.api_server),
+            *self._serving_flags(self.ports.api_server),
         ]
         if self.audit:
             arguments.append(f"--audit-policy-file={self.file('audit-policy.yaml')}")
             arguments.append(f"--audit-log-path={self.file('audit.log')}")
         return arguments
 
-    def _without_nodes(self) -> list[str]:
+    def _flags_without_nodes(self) -> list[str]:
         return [
             f"--advertise-address={HOST}",
             "--endpoint-reconciler-type=none",
@@ -279,18 +280,20 @@ class Settings:
             f"--disable-admission-plugins={ADMISSION_OFF}",
         ]
 
-    def _with_nodes(self) -> list[str]:
-        """What has it reached by pods, and reach nodes and pods in its turn, although it is not in their network."""
+    def _flags_for_nodes(self) -> list[str]:
+        """Flags with which pods reach the API server, and it reaches nodes and pods, although it is outside their
+        network.
+        """
         return [
             f"--advertise-address={GATEWAY_ADDRESS}",
             f"--egress-selector-config-file={self.file('egress.yaml')}",
-            "--enable-aggregator-routing=true",  # it sends reviews to pods, not to the address of their Service
+            "--enable-aggregator-routing=true",  # sends reviews directly to pods, not to the address of their Service
             "--kubelet-preferred-address-types=InternalIP",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
         ]
 
-    def _controller_manager(self) -> list[str]:
+    def _controller_manager_flags(self) -> list[str]:
         return [
             f"--kubeconfig={self.kubeconfig(CONTROLLER_MANAGER)}",
             f"--kube-api-qps={QPS}",
@@ -299,18 +302,18 @@ class Settings:
             "--leader-elect=false",
             f"--root-ca-file={self.file('ca.crt')}",
             f"--service-account-private-key-file={self.file('service-account.key')}",
-            *self._delegated(CONTROLLER_MANAGER),
-            *self._serving(self.ports.controller_manager),
+            *self._delegation_flags(CONTROLLER_MANAGER),
+            *self._serving_flags(self.ports.controller_manager),
         ]
 
-    def _scheduler(self) -> list[str]:
+    def _scheduler_flags(self) -> list[str]:
         return [
             f"--config={self.file('scheduler.yaml')}",
-            *self._delegated(SCHEDULER),
-            *self._serving(self.ports.scheduler),
+            *self._delegation_flags(SCHEDULER),
+            *self._serving_flags(self.ports.scheduler),
         ]
 
-    def _serving(self, port: int) -> list[str]:
+    def _serving_flags(self, port: int) -> list[str]:
         return [
             f"--bind-address={HOST}",
             f"--secure-port={port}",
@@ -318,8 +321,8 @@ class Settings:
             f"--tls-private-key-file={self.file('serving.key')}",
         ]
 
-    def _delegated(self, component: str) -> list[str]:
-        """Have a component ask the API server who may read its metrics, by token only."""
+    def _delegation_flags(self, component: str) -> list[str]:
+        """Flags with which a component asks the API server who may read its metrics, by token only."""
         return [
             "--authentication-skip-lookup",
             f"--authentication-kubeconfig={self.kubeconfig(component)}",
@@ -327,11 +330,11 @@ class Settings:
         ]
 
     def kubeconfig_text(self, user: str, token: str, *, url: str) -> str:
-        """A kubeconfig: who asks, by which token, and where."""
+        """Return the text of a kubeconfig with this user, token and URL."""
         ca = base64.b64encode(self.authority.certificate).decode()
         return KUBECONFIG.format(url=url, ca=ca, user=user, token=token)
 
-    def _kubeconfig(self, name: str) -> str:
+    def _kubeconfig_of(self, name: str) -> str:
         url = self.nodes_url if name in NODE_USERS else self.url
         return self.kubeconfig_text(self.users[name], self.tokens[name], url=url)
 

@@ -1,8 +1,8 @@
-"""Minor whose turn it is: `python -m testbed.turns` prints a minor, another each day.
+"""The minor of the day: `python -m testbed.turns` prints another minor each day.
 
-day of the year ──▶ minor_in_turn() ──▶ its name, or nothing and a note, where its control plane has not been built
+day of the year ──▶ minor_in_turn() ──▶ its name, or only a note if its control plane has not been built
 
-Nothing is built: a build takes minutes, which a run of continuous integration does not have.
+It builds nothing: a build takes minutes, for which a CI run has no time.
 """
 
 import sys
@@ -13,17 +13,17 @@ from typing import Final
 from testbed.build import CONTROL_PLANE, is_built
 
 TRIED_WHOLE: Final = ("1.32", "1.37")
-"""Minors on which all tests run anyway."""
+"""Minors on which all tests run in any case."""
 
 
 def minor_in_turn(minors: Sequence[str], day: int) -> str:
-    """The minor of this day of the year, of those on which nothing runs otherwise."""
+    """Return the minor for this day of the year, among those that are not tested otherwise."""
     others = [minor for minor in minors if minor not in TRIED_WHOLE]
     return others[day % len(others)]
 
 
 def main() -> int:
-    """Print it; a note on standard error where it cannot be used."""
+    """Print the minor, or a note on standard error if it cannot be used."""
     minor = minor_in_turn(CONTROL_PLANE.minors, time.gmtime().tm_yday)
     if not is_built(minor):
         build = f"python testbed/build.py --kubernetes {minor}"

@@ -1,1 +1,1 @@
-"""Generators of pages, charts and tables: what `make docs` runs, and nothing that is installed."""
+"""Generators of pages, charts and tables. `make docs` runs them; none of them is installed."""

@@ -1,9 +1,9 @@
-"""The reference page of the kinds, made from their definitions: docs/api.md.
+"""The reference page of the kinds, generated from their definitions: docs/api.md.
 
 crds() ──▶ reference() ──▶ Markdown; `python -m tools.api_reference` prints it, and a test compares
 
-Every field of the stored version is there once, with what its docstring says. Parts that occur in many places
-(label selectors, probes, conditions, …) are named instead of spelled out, and listed at the end.
+The page has every field of the stored version once, with its docstring. Parts that occur in many places (label
+selectors, probes, conditions, …) appear there only by name, and a list at the end describes them.
 """
 
 import sys
@@ -48,7 +48,7 @@ _NAMED: Final[Mapping[str, type]] = {
     "TargetReference": TargetReference,
     "Toleration": Toleration,
 }
-"""Types that are named where they occur."""
+"""Types that appear only by name in the fields."""
 
 _SPECS: Final = {
     "spec.template.advancedStatefulSetTemplate.spec": "the spec of a StatefulSet",
@@ -71,12 +71,12 @@ unless the write contradicts it.
 
 
 def reference() -> str:
-    """The whole page."""
-    parts = [_HEAD, *(_kind(crd) for crd in crds()), _shared()]
+    """Return the whole page."""
+    parts = [_HEAD, *(_describe_kind(crd) for crd in crds()), _describe_named_types()]
     return "\n".join(parts)
 
 
-def _kind(crd: Document) -> str:
+def _describe_kind(crd: Document) -> str:
     spec = crd["spec"]
     stored = next(version for version in spec["versions"] if version["storage"])
     schema = stored["schema"]["openAPIV3Schema"]
@@ -89,82 +89,82 @@ def _kind(crd: Document) -> str:
     if names.get("shortNames"):
         facts.append(f"short: {', '.join(f'`{name}`' for name in names['shortNames'])}")
     lines = [f"## {names['kind']}", "", schema.get("description", ""), "", "; ".join(facts), ""]
-    lines += _table(_rows(schema["properties"], ("spec", "status")))
+    lines += _format_table(_table_rows(schema["properties"], ("spec", "status")))
     for version in spec["versions"]:
         if version is not stored:
-            lines += _differences(version, schema)
+            lines += _list_differences(version, schema)
     return "\n".join(lines)
 
 
-def _differences(version: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
-    """The fields of an older version that the stored one does not have, and the other way round."""
-    here = dict(_paths(version["schema"]["openAPIV3Schema"]))
-    there = dict(_paths(stored))
+def _list_differences(version: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
+    """Compare an older version with the stored version: fields that only one of them has."""
+    here = dict(_list_paths(version["schema"]["openAPIV3Schema"]))
+    there = dict(_list_paths(stored))
     lines: list[str] = []
     for title, paths in (
-        (f"Only {version['name']}", _outermost(here, there)),
-        (f"Not in {version['name']}", _outermost(there, here)),
+        (f"Only {version['name']}", _find_outermost(here, there)),
+        (f"Not in {version['name']}", _find_outermost(there, here)),
     ):
         if paths:
             lines += [f"{title}: {', '.join(f'`{path}`' for path in paths)}.", ""]
     return lines
 
 
-def _outermost(paths: Mapping[str, Any], others: Mapping[str, Any]) -> list[str]:
+def _find_outermost(paths: Mapping[str, Any], others: Mapping[str, Any]) -> list[str]:
     missing = [path for path in paths if path not in others]
     return [path for path in missing if not any(path.startswith((f"{top}.", f"{top}[")) for top in missing)]
 
 
-def _paths(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _list_paths(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     if path:
         yield path, schema
     for name, child in schema.get("properties", {}).items():
-        yield from _paths(child, f"{path}.{name}" if path else name)
+        yield from _list_paths(child, f"{path}.{name}" if path else name)
     for below in ("items", "additionalProperties"):
         if isinstance(schema.get(below), dict):
             for name, child in schema[below].get("properties", {}).items():
-                yield from _paths(child, f"{path}[].{name}")
+                yield from _list_paths(child, f"{path}[].{name}")
 
 
 _Row = tuple[str, str, str]
 
 
-def _rows(properties: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[_Row]:
+def _table_rows(properties: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[_Row]:
     for name in names:
         part = properties.get(name) or {}
-        yield from _fields(part, name)
+        yield from _list_fields(part, name)
 
 
-def _fields(schema: Mapping[str, Any], path: str) -> Iterator[_Row]:
+def _list_fields(schema: Mapping[str, Any], path: str) -> Iterator[_Row]:
     required = schema.get("required") or ()
     for name, child in schema.get("properties", {}).items():
-        yield from _field(child, f"{path}.{name}", is_required=name in required)
+        yield from _describe_field(child, f"{path}.{name}", is_required=name in required)
 
 
-def _field(schema: Mapping[str, Any], path: str, *, is_required: bool) -> Iterator[_Row]:
-    kind, below, marks = _type(schema, path)
+def _describe_field(schema: Mapping[str, Any], path: str, *, is_required: bool) -> Iterator[_Row]:
+    kind, below, marks = _describe_type(schema, path)
     text = schema.get("description", "").replace("\n", " ").replace("|", "\\|")
     if "default" in schema:
         text += f" Default: {schema['default']!s}."
     yield f"`{path}{marks}`{'*' if is_required else ''}", kind, text
     if below is not None:
-        yield from _fields(below, f"{path}{marks}")
+        yield from _list_fields(below, f"{path}{marks}")
 
 
-def _type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any] | None, str]:
-    """How a field's type is called, the object whose fields follow (if any), and the marks of lists and maps."""
+def _describe_type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any] | None, str]:
+    """Return the name of a field's type, the object whose fields follow (if any), and the marks of lists and maps."""
     if path in _SPECS:
         return _SPECS[path], None, ""
     if schema.get("x-kubernetes-int-or-string"):
         return "number or text", None, ""
-    if schema.get("x-kubernetes-embedded-resource"):
+    if schema.get("x-kubernetes-embedded-resource") or (schema.get("nullable") and "items" not in schema):
         return "any object", None, ""
     match schema.get("type"):
         case "array":
-            name, below, marks = _type(schema["items"], "")
+            name, below, marks = _describe_type(_without_facts_of_merges(schema), "")
             return f"list of {name}", below, f"[]{marks}"
         case "object" if isinstance(schema.get("additionalProperties"), dict):
-            name, below, marks = _type(schema["additionalProperties"], "")
+            name, below, marks = _describe_type(schema["additionalProperties"], "")
             return f"map of {name}", below, f"{{}}{marks}"
         case "object" if "properties" in schema:
             known = _name_of(schema)
@@ -181,8 +181,23 @@ def _type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any] 
             return "number" if other in ("integer", "number") else str(other), None, ""
 
 
+def _without_facts_of_merges(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The items of a list without the fields that only say how a list of Kubernetes' type is merged: its keys, and
+    merged lists, which alone may be null."""
+    items: Mapping[str, Any] = schema["items"]
+    if not schema.get("nullable"):
+        return items
+    keys = schema["x-kubernetes-list-map-keys"]
+    own = {
+        name: child
+        for name, child in items["properties"].items()
+        if name not in keys and not child.get("nullable")
+    }
+    return {**items, "properties": own} if own else {"type": "object"}
+
+
 def _name_of(schema: Mapping[str, Any]) -> str:
-    """The named type with just these fields."""
+    """Name of the named type that has exactly these fields."""
     fields = frozenset(schema["properties"])
     return _BY_FIELDS.get(fields, "")
 
@@ -190,7 +205,7 @@ def _name_of(schema: Mapping[str, Any]) -> str:
 _BY_FIELDS: Final = {frozenset(structural_schema(cls)["properties"]): name for name, cls in _NAMED.items()}
 
 
-def _shared() -> str:
+def _describe_named_types() -> str:
     lines = ["# Parts that occur in several kinds", ""]
     for name, cls in _NAMED.items():
         schema = structural_schema(cls)
@@ -198,13 +213,13 @@ def _shared() -> str:
         rows = [
             row
             for field, child in schema["properties"].items()
-            for row in _field(child, field, is_required=field in schema.get("required", ()))
+            for row in _describe_field(child, field, is_required=field in schema.get("required", ()))
         ]
-        lines += _table(iter(rows))
+        lines += _format_table(iter(rows))
     return "\n".join(lines)
 
 
-def _table(rows: Iterator[_Row]) -> list[str]:
+def _format_table(rows: Iterator[_Row]) -> list[str]:
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return ["| field | type | meaning |", "|---|---|---|", *lines, ""] if lines else []
 

@@ -1,10 +1,11 @@
-"""What the chart's values may be, and a page that lists them, made of values.yaml and its comments.
+"""The schema of the chart's values and a page that lists them, both generated from values.yaml and its comments.
 
 values.yaml ──▶ values_of() ──▶ schema() ──▶ values.schema.json    table() ──▶ README.md of the chart
     python -m tools.chart_values charts/pykruise
 
-The type of a value is that of its default; RULES says more of some. Names that OpenKruise's chart has and this one does
-not use are accepted, so that a values file of it can be used. A test compares the files with what is generated.
+The type of a value is the type of its default; RULES adds more for some values. The schema accepts names that
+OpenKruise's chart has and this chart does not use, so that a values file of OpenKruise can be used. A test compares
+the files with the generated text.
 """
 
 import json
@@ -27,7 +28,7 @@ END: Final = "<!-- end of values -->"
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One value: its path, its default and what its comment says."""
+    """One value: its path, its default and its comment."""
 
     path: str
     default: Any
@@ -75,15 +76,14 @@ RULES: Final[Mapping[str, Document]] = {
     "networkPolicy.egressTo": _CIDRS,
     "webhookConfiguration.timeoutSeconds": {"type": "integer", "minimum": 1, "maximum": 30},
 }
-"""What more is known of a value than the type of its default."""
+"""Schema of a value beyond the type of its default."""
 
 OPEN: Final = frozenset({"manager.resources", "daemon.resources", "daemon.affinity", "dashboard.resources"})
-"""Mappings of Kubernetes' own, which have defaults but may have anything."""
+"""Mappings with Kubernetes' own types: they have defaults, but accept any content."""
 
 UNUSED: Final = (
     "installation.roleListGroups",
     "enableKubeCacheMutationDetector",
-    "webhookConfiguration.aksIntegration",
     "helmHooks.image",
     "helmHooks.nodeSelector",
     "helmHooks.tolerations",
@@ -92,18 +92,19 @@ UNUSED: Final = (
 
 
 def values_of(text: str) -> list[Value]:
-    """All values of a values.yaml in its order: scalars, lists, and mappings that are empty or open."""
-    comments = _comments(text)
+    """Return all values of a values.yaml in its order: scalars, lists, and mappings that are empty or in OPEN."""
+    comments = _read_comments(text)
     return [
-        Value(path, default, comments.get(path, "")) for path, default in _leaves(yaml.safe_load(text), "")
+        Value(path, default, comments.get(path, ""))
+        for path, default in _list_leaves(yaml.safe_load(text), "")
     ]
 
 
-def _leaves(part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _list_leaves(part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in part.items():
         path = f"{prefix}{name}"
         if isinstance(value, dict) and value and path not in OPEN:
-            yield from _leaves(value, f"{path}.")
+            yield from _list_leaves(value, f"{path}.")
         else:
             yield path, value
 
@@ -111,8 +112,8 @@ def _leaves(part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 _KEY: Final = re.compile(r"^(?P<indent> *)(?P<key>\w+):(?P<rest>.*)$")
 
 
-def _comments(text: str) -> dict[str, str]:
-    """By path: the comment lines above a key, or what stands behind its value."""
+def _read_comments(text: str) -> dict[str, str]:
+    """Return the comments by path: the lines above a key, or the comment after its value."""
     comments: dict[str, str] = {}
     path: list[str] = []
     above: list[str] = []
@@ -133,15 +134,15 @@ def _comments(text: str) -> dict[str, str]:
 
 
 def schema(values: Sequence[Value], comments: Mapping[str, str] | None = None) -> Document:
-    """The JSON schema of all values; a name that is not among them is refused."""
-    root = _closed()
+    """Return the JSON schema of all values. It refuses unknown names."""
+    root = _closed_object()
     for value in values:
-        parent, name = _parent(root, value.path)
+        parent, name = _find_parent(root, value.path)
         rule = {**_type_of(value), **RULES.get(value.path, {})}
         words = {"description": value.comment} if value.comment else {}
         parent["properties"][name] = {**rule, **words, "default": value.default}
     for path in UNUSED:
-        parent, name = _parent(root, path)
+        parent, name = _find_parent(root, path)
         parent["properties"][name] = {
             "description": "Accepted for values files of OpenKruise; without effect."
         }
@@ -149,14 +150,14 @@ def schema(values: Sequence[Value], comments: Mapping[str, str] | None = None) -
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of pykruise", **root}
 
 
-def _closed() -> Document:
+def _closed_object() -> Document:
     return {"type": "object", "additionalProperties": False, "properties": {}}
 
 
-def _parent(root: Document, path: str) -> tuple[Document, str]:
+def _find_parent(root: Document, path: str) -> tuple[Document, str]:
     *names, last = path.split(".")
     for name in names:
-        root = root["properties"].setdefault(name, _closed())
+        root = root["properties"].setdefault(name, _closed_object())
     return root, last
 
 
@@ -175,7 +176,7 @@ def _type_of(value: Value) -> Document:
 
 
 def table(values: Sequence[Value]) -> str:
-    """All values as a Markdown table."""
+    """Return all values as a Markdown table."""
     rows = ["| value | default | |", "|---|---|---|"]
     for value in values:
         shown = json.dumps(value.default)
@@ -188,7 +189,7 @@ _LONG: Final = 60
 
 
 def chart_files(folder: Path) -> Mapping[str, str]:
-    """Text by the file's name in the chart."""
+    """Return the text of each generated file, by its name in the chart."""
     values = values_of((folder / "values.yaml").read_text("utf-8"))
     page = (folder / "README.md").read_text("utf-8")
     head, _, rest = page.partition(BEGIN)

@@ -1,9 +1,9 @@
-"""Makes the agent's part of the CRI protocol from the whole one.
+"""Extract the agent's part of the CRI protocol.
 
 api.proto of k8s.io/cri-api ──▶ part_of() ──▶ data/cri.proto ──▶ descriptors_of() (protoc) ──▶ data/cri.binpb
 
-The whole protocol has 185 messages; the agent sends and reads the ones in FIELDS, and of these the named fields.
-Protocol buffers skip what they do not know, so runtimes of every version understand the part.
+The complete protocol has 185 messages. The agent uses only the messages in FIELDS, and only their listed fields.
+Protocol buffers skip unknown fields, so runtimes of every version understand the part.
 
     python -m tools.cri_messages path/to/api.proto
 """
@@ -82,7 +82,7 @@ FIELDS: Final[Mapping[str, Sequence[str]]] = {
     "VersionRequest": ("version",),
     "VersionResponse": ("version", "runtime_name", "runtime_version", "runtime_api_version"),
 }
-"""Messages with their fields; of enums, which have no fields to choose, all values."""
+"""Messages with their fields. Enums have no fields to choose, so all their values are included."""
 
 SERVICES: Final[Mapping[str, Sequence[str]]] = {
     "RuntimeService": (
@@ -130,26 +130,26 @@ package runtime.v1;
 
 
 def part_of(whole: str) -> str:
-    """The agent's part of the protocol `whole`. Raises ValueError for what the whole does not have."""
+    """Return the agent's part of the protocol `whole`. Raises ValueError for a name that is not in the protocol."""
     blocks = {match[2]: match for match in _BLOCK.finditer(_COMMENT.sub("", whole))}
     missing = (FIELDS.keys() | SERVICES.keys()) - blocks.keys()
     if missing:
         raise ValueError(f"the protocol has no {', '.join(sorted(missing))}")
     parts = [_HEAD]
     for name, calls in SERVICES.items():
-        parts.append(_block("service", name, _calls(name, blocks[name][3], calls)))
+        parts.append(_format_block("service", name, _select_calls(name, blocks[name][3], calls)))
     for name, fields in FIELDS.items():
         kind, _, body = blocks[name].groups()
-        lines = _fields(name, body, fields) if kind == "message" else _values(body)
-        parts.append(_block(kind, name, lines))
+        lines = _select_fields(name, body, fields) if kind == "message" else _list_values(body)
+        parts.append(_format_block(kind, name, lines))
     return "\n".join(parts)
 
 
-def _block(kind: str, name: str, lines: Iterator[str]) -> str:
+def _format_block(kind: str, name: str, lines: Iterator[str]) -> str:
     return "\n".join((f"{kind} {name} {{", *(f"  {line}" for line in lines), "}\n"))
 
 
-def _calls(service: str, body: str, wanted: Sequence[str]) -> Iterator[str]:
+def _select_calls(service: str, body: str, wanted: Sequence[str]) -> Iterator[str]:
     calls = {name: (takes, gives) for name, takes, gives in _CALL.findall(body)}
     for name in wanted:
         if name not in calls:
@@ -157,7 +157,7 @@ def _calls(service: str, body: str, wanted: Sequence[str]) -> Iterator[str]:
         yield "rpc {}({}) returns ({});".format(name, *calls[name])
 
 
-def _fields(message: str, body: str, wanted: Sequence[str]) -> Iterator[str]:
+def _select_fields(message: str, body: str, wanted: Sequence[str]) -> Iterator[str]:
     fields = {name: (kind, number) for kind, name, number in _FIELD.findall(body)}
     for name in wanted:
         if name not in fields:
@@ -166,13 +166,13 @@ def _fields(message: str, body: str, wanted: Sequence[str]) -> Iterator[str]:
         yield f"{kind} {name} = {number};"
 
 
-def _values(body: str) -> Iterator[str]:
+def _list_values(body: str) -> Iterator[str]:
     for name, number in _VALUE.findall(body):
         yield f"{name} = {number};"
 
 
 def descriptors_of(part: str) -> bytes:
-    """A FileDescriptorSet of a protocol file's text. Needs grpcio-tools."""
+    """Compile the text of a protocol file to a FileDescriptorSet. Needs grpcio-tools."""
     from grpc_tools import protoc
 
     with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +185,7 @@ def descriptors_of(part: str) -> bytes:
 
 
 def main() -> None:
-    """Write both files anew from the protocol that the command line names."""
+    """Write both files again from the protocol that the command line names."""
     part = part_of(Path(sys.argv[1]).read_text())
     (DATA / "cri.proto").write_text(part)
     (DATA / "cri.binpb").write_bytes(descriptors_of(part))

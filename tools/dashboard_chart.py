@@ -1,10 +1,10 @@
-"""What the dashboard may do in a cluster, and the part of the Helm chart that is made of it.
+"""The rights of the dashboard in a cluster, and the part of the Helm chart that is generated from them.
 
 rights_of_dashboard() ──▶ roles() ──▶ charts/pykruise/templates/dashboard-rbac.yaml
     python -m tools.dashboard_chart charts/pykruise
 
-It reads what it shows, and asks the API server about users. It writes nothing and reads no Secrets: actions go out with
-the user's own token. A test compares the file with what is generated.
+The dashboard reads the objects that it shows, and asks the API server about users. It writes nothing and reads no
+Secrets: it sends actions with the user's own token. A test compares the file with the generated text.
 """
 
 import sys
@@ -32,7 +32,7 @@ _ACCESS_REVIEWS: Final = Resource(
 
 
 def rights_of_dashboard() -> Sequence[Right]:
-    """Of its service account, in the whole cluster."""
+    """Rights of the dashboard's service account in the whole cluster."""
     return (
         *(on(resource, *READ, why="the pages") for resource in watched_resources()),
         on(EVENTS, "get", "list", why="events on a page"),
@@ -43,7 +43,7 @@ def rights_of_dashboard() -> Sequence[Right]:
 
 
 def roles(*, namespace: str) -> list[Document]:
-    """Account, role and binding."""
+    """Return the account, the role and the binding."""
     return [
         {
             "apiVersion": "v1",
@@ -67,7 +67,7 @@ def roles(*, namespace: str) -> list[Document]:
 
 
 def chart_file() -> str:
-    """Text of the chart's template."""
+    """Return the text of the chart's template."""
     head = "{{- /* Generated: python -m tools.dashboard_chart charts/pykruise. Do not edit. */}}\n"
     text = "".join(f"---\n{document_text(role)}" for role in roles(namespace=_NAMESPACE))
     text = text.replace(_NAMESPACE, "{{ .Values.installation.namespace }}")

@@ -1,8 +1,8 @@
-"""Every known difference from the original, with its reason: the table in docs/migration.md.
+"""Every known difference from OpenKruise, with its reason: the table in docs/migration.md.
 
-DIFFERENCES ──▶ table() ──▶ Markdown; `python -m tools.differences docs/migration.md` puts it there
+DIFFERENCES ──▶ table() ──▶ Markdown; `python -m tools.differences docs/migration.md` writes it into the page
 
-A test compares, so what is here is what people read.
+A test compares the page with this table.
 """
 
 import sys
@@ -18,7 +18,7 @@ END: Final = "<!-- end of what is made -->"
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference. Markdown in all texts; `about` is a kind, or a part of the manager."""
+    """One difference. All texts are Markdown; `about` is a kind or a part of the manager."""
 
     about: str
     original: str
@@ -26,16 +26,21 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def _of(about: str, *rows: tuple[str, str, str]) -> tuple[Difference, ...]:
+def _differences_of(about: str, *rows: tuple[str, str, str]) -> tuple[Difference, ...]:
     return tuple(Difference(about=about, original=a, here=b, why=c) for a, b, c in rows)
 
 
-_EVERYWHERE: Final = _of(
+_EVERYWHERE: Final = _differences_of(
     "all kinds",
     (
         "a refusal has the code 400, 422 or 500",
         "422 with every field error and its whole path; a refused eviction 429, other refusals 403",
         "clients can show where, and drain tools try again",
+    ),
+    (
+        "server-side apply takes the containers, volumes and other lists of a template as one value",
+        "it merges them by key, as in a Deployment; a template with one name twice is refused by the API server",
+        "two appliers of one template do not replace each other's containers",
     ),
     (
         "a spec that cannot be read counts as 0 or as its default",
@@ -119,7 +124,7 @@ _EVERYWHERE: Final = _of(
     ),
 )
 
-_CLONE_SET: Final = _of(
+_CLONE_SET: Final = _differences_of(
     "CloneSet",
     (
         "a pod that is recreated is labelled `specified-delete` first, then deleted",
@@ -194,7 +199,7 @@ _CLONE_SET: Final = _of(
     ),
 )
 
-_STATEFUL_SET: Final = _of(
+_STATEFUL_SET: Final = _differences_of(
     "StatefulSet",
     (
         "a failed pod can block the set when `scaleStrategy.maxUnavailable` is 1",
@@ -236,7 +241,7 @@ _STATEFUL_SET: Final = _of(
     ),
 )
 
-_DAEMON_SET: Final = _of(
+_DAEMON_SET: Final = _differences_of(
     "DaemonSet",
     (
         "`…rollingUpdate.rollingUpdate.type` in the paths of errors",
@@ -280,7 +285,7 @@ _DAEMON_SET: Final = _of(
     ),
 )
 
-_SIDECAR_SET: Final = _of(
+_SIDECAR_SET: Final = _differences_of(
     "SidecarSet",
     (
         "a pod that is not ready is upgraded beside as many ready ones as `maxUnavailable` says",
@@ -315,7 +320,7 @@ _SIDECAR_SET: Final = _of(
     ),
 )
 
-_WORKLOAD_SPREAD: Final = _of(
+_WORKLOAD_SPREAD: Final = _differences_of(
     "WorkloadSpread",
     (
         "pods beyond what all subsets take are adopted once something makes the manager look, into a full subset too",
@@ -393,7 +398,7 @@ _WORKLOAD_SPREAD: Final = _of(
     ),
 )
 
-_RESOURCE_DISTRIBUTION: Final = _of(
+_RESOURCE_DISTRIBUTION: Final = _differences_of(
     "ResourceDistribution",
     (
         "`stringData` of a Secret costs a write in each pass",
@@ -427,7 +432,7 @@ _RESOURCE_DISTRIBUTION: Final = _of(
     ),
 )
 
-_PERSISTENT_POD_STATE: Final = _of(
+_PERSISTENT_POD_STATE: Final = _differences_of(
     "PersistentPodState",
     (
         "what a person wrote is overwritten or deleted by annotations of a workload of that name",
@@ -466,7 +471,7 @@ _PERSISTENT_POD_STATE: Final = _of(
     ),
 )
 
-_POD_PROBE_MARKER: Final = _of(
+_POD_PROBE_MARKER: Final = _differences_of(
     "PodProbeMarker",
     (
         "probes that a marker has no more, and pods that it selects no more, are checked for ever",
@@ -515,7 +520,7 @@ _POD_PROBE_MARKER: Final = _of(
     ),
 )
 
-_ADMISSION: Final = _of(
+_ADMISSION: Final = _differences_of(
     "admission",
     (
         "a kind whose gate is off refuses every update",
@@ -535,7 +540,7 @@ _ADMISSION: Final = _of(
     ),
 )
 
-_MANAGER: Final = _of(
+_MANAGER: Final = _differences_of(
     "manager",
     (
         "`--rest-config-qps`, `--rest-config-burst` limit requests",
@@ -567,7 +572,7 @@ _MANAGER: Final = _of(
     ("the Lease runs out when a manager ends", "it is given back", "the next one works within two seconds"),
 )
 
-_POD_UNAVAILABLE_BUDGET: Final = _of(
+_POD_UNAVAILABLE_BUDGET: Final = _differences_of(
     "PodUnavailableBudget",
     (
         "a refused eviction is 403, and a dry run of an eviction that says so only in its body is spent",
@@ -602,7 +607,7 @@ _POD_UNAVAILABLE_BUDGET: Final = _of(
     ),
 )
 
-_BROADCAST_JOB: Final = _of(
+_BROADCAST_JOB: Final = _differences_of(
     "BroadcastJob",
     (
         "a finished pod is deleted when its node is cordoned, and the node is run again",
@@ -627,7 +632,7 @@ _BROADCAST_JOB: Final = _of(
     ),
 )
 
-_ADVANCED_CRON_JOB: Final = _of(
+_ADVANCED_CRON_JOB: Final = _differences_of(
     "AdvancedCronJob",
     (
         "times that were served are served again when their children are deleted",
@@ -667,7 +672,7 @@ _ADVANCED_CRON_JOB: Final = _of(
     ),
 )
 
-_UNITED_DEPLOYMENT: Final = _of(
+_UNITED_DEPLOYMENT: Final = _differences_of(
     "UnitedDeployment",
     (
         "from 1.9 on, the CloneSet template of a v1alpha1 object has the fields of a v1beta1 CloneSet, and reuses no"
@@ -729,7 +734,7 @@ _UNITED_DEPLOYMENT: Final = _of(
 )
 
 _IMAGES: Final = (
-    *_of(
+    *_differences_of(
         "ImagePullJob",
         (
             "who may write ImagePullJobs and ImageListPullJobs has images put onto nodes without the right to that",
@@ -774,7 +779,7 @@ _IMAGES: Final = (
             "what others said stays",
         ),
     ),
-    *_of(
+    *_differences_of(
         "ImageListPullJob",
         (
             "ImagePullJobs of a list have its time to live, and are made again when they go first",
@@ -792,7 +797,7 @@ _IMAGES: Final = (
             "the error has a field",
         ),
     ),
-    *_of(
+    *_differences_of(
         "NodeImage",
         (
             "pull secrets of an image are used for each of its tags, whoever asks for it",
@@ -812,7 +817,7 @@ _IMAGES: Final = (
     ),
 )
 
-_EPHEMERAL_JOB: Final = _of(
+_EPHEMERAL_JOB: Final = _differences_of(
     "EphemeralJob",
     (
         "who may write it has containers put into running pods without the right to `pods/ephemeralcontainers`",
@@ -846,7 +851,7 @@ _EPHEMERAL_JOB: Final = _of(
     ),
 )
 
-_CONTAINER_RECREATE_REQUEST: Final = _of(
+_CONTAINER_RECREATE_REQUEST: Final = _differences_of(
     "ContainerRecreateRequest",
     (
         "init containers that run beside the others are refused",
@@ -870,7 +875,7 @@ _CONTAINER_RECREATE_REQUEST: Final = _of(
     ),
 )
 
-_AGENT: Final = _of(
+_AGENT: Final = _differences_of(
     "agent on nodes",
     (
         "a digest is asked for as `name:sha256:…`, which runtimes refuse",
@@ -943,7 +948,7 @@ DIFFERENCES: Final = (
 
 
 def table() -> str:
-    """The table, in Markdown."""
+    """Return the table in Markdown."""
     rows = (
         f"| {difference.about} | {difference.original} | {difference.here} | {difference.why} |"
         for difference in DIFFERENCES
@@ -952,7 +957,7 @@ def table() -> str:
 
 
 def with_table(page: str) -> str:
-    """The page with the present table between its markers. Raises ValueError for a page without them."""
+    """Return the page with the current table between its markers. Raises ValueError for a page without markers."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

@@ -1,9 +1,10 @@
-"""The parts of the Helm chart that are made of what the code declares: CRDs, roles, webhooks.
+"""The parts of the Helm chart that are generated from declarations in the code: CRDs, roles, webhooks.
 
 manifests ──▶ chart_files() ──▶ charts/pykruise/templates/*.yaml      python -m tools.manager_chart charts/pykruise
 
-Pure but for `main`. What a person chooses (the Deployment and its values) is written by hand beside them. A test
-compares the files with what is generated, and the rendered chart with what `pykruise install` prints.
+Pure, except for `main`. The parts that users choose (the Deployment and its values) are handwritten templates beside
+the generated ones. A test compares the files with the generated text, and the rendered chart with the output of
+`pykruise install`.
 """
 
 import re
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pykruise.admission.configurations import Endpoint, configurations
+from pykruise.admission.configurations import RELEASE, Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import HUB_STORED, RELEASED_STORED, crds
@@ -43,28 +44,28 @@ _TIMEOUT = re.compile(r"^( *)timeoutSeconds: \d+$", re.MULTILINE)
 
 
 def chart_files() -> Mapping[str, str]:
-    """Text by the file's name in `templates/`."""
+    """Return the text of each generated file, by its name in `templates/`."""
     return {
-        "argocd.yaml": _argocd(),
-        "crds.yaml": _crds(),
-        "monitoring.yaml": _monitoring(),
-        "rbac.yaml": _rbac(),
-        "webhooks.yaml": _webhooks(),
+        "argocd.yaml": _build_argocd(),
+        "crds.yaml": _build_crds(),
+        "monitoring.yaml": _build_monitoring(),
+        "rbac.yaml": _build_rbac(),
+        "webhooks.yaml": _build_webhooks(),
     }
 
 
-def _argocd() -> str:
-    """The ConfigMap of Argo CD; it outlives the release, as the rest of it is not ours."""
+def _build_argocd() -> str:
+    """Return Argo CD's ConfigMap. It outlives the release, because its other content is not ours."""
     document = config_map(namespace=_ARGOCD, name=_ARGOCD_MAP)
     document["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
-    text = _escaped(f"---\n{document_text(document)}")
+    text = _escape_braces(f"---\n{document_text(document)}")
     text = text.replace(_ARGOCD_MAP, "{{ .Values.argocd.configMap }}")
     text = text.replace(_ARGOCD, "{{ .Values.argocd.namespace }}")
-    return _guarded(".Values.argocd.enabled", text)
+    return _guard(".Values.argocd.enabled", text)
 
 
-def _escaped(text: str) -> str:
-    """Braces that are not Helm's: of Lua, of Prometheus' templates."""
+def _escape_braces(text: str) -> str:
+    """Escape braces that are not Helm's but belong to Lua or to Prometheus' templates."""
     return (
         text.replace("{{", _OPENED)
         .replace("}}", _CLOSED)
@@ -77,7 +78,7 @@ _RUNBOOK: Final = re.compile(r"^(?P<indent> *)runbook: docs/monitoring\.md#(?P<a
 
 
 def _runbook_line(found: re.Match[str]) -> str:
-    """An URL where the values say where the page is."""
+    """Return the line with the URL of the runbook page, if the values name it."""
     value, indent, anchor = (
         "{{ $.Values.monitoring.prometheusRule.runbooks }}",
         found["indent"],
@@ -90,8 +91,10 @@ def _runbook_line(found: re.Match[str]) -> str:
     )
 
 
-def _monitoring() -> str:
-    """Each of it where the values ask for it: not every cluster has the Prometheus operator."""
+def _build_monitoring() -> str:
+    """Return the monitoring objects, each only if the values request it: not every cluster has the Prometheus
+    operator.
+    """
     parts = {
         "podMonitor": pod_monitor(namespace=_PLACE, has_state=False),
         "prometheusRule": prometheus_rule(namespace=_PLACE),
@@ -99,7 +102,7 @@ def _monitoring() -> str:
     }
     text = HEADER
     for value, document in parts.items():
-        body = _placed(_escaped(f"---\n{document_text(document)}"))
+        body = _replace_places(_escape_braces(f"---\n{document_text(document)}"))
         body = _RUNBOOK.sub(_runbook_line, body)
         text += f"{{{{- if .Values.monitoring.{value}.enabled }}}}\n{body}"
         if value == "podMonitor":
@@ -110,19 +113,19 @@ def _monitoring() -> str:
     return text
 
 
-def _crds() -> str:
-    """Definitions that store objects in the version that the values name."""
+def _build_crds() -> str:
+    """Return the definitions. The values choose the version in which they store objects."""
     conversion = webhook_conversion(service=(_PLACE, SERVICE))
     hub, released = (
-        _yaml(crds(conversion, layout=layout)).splitlines(keepends=True)
+        _to_yaml(crds(conversion, layout=layout)).splitlines(keepends=True)
         for layout in (HUB_STORED, RELEASED_STORED)
     )
-    lines = (_stored(*both) for both in zip(hub, released, strict=True))
-    return _guarded(".Values.crds.managed", "".join(lines))
+    lines = (_storage_line(*both) for both in zip(hub, released, strict=True))
+    return _guard(".Values.crds.managed", "".join(lines))
 
 
-def _stored(hub: str, released: str) -> str:
-    """A line that differs between the two: `storage: true` of a version."""
+def _storage_line(hub: str, released: str) -> str:
+    """Return the line `storage: true` or `storage: false` of a version, which depends on the values."""
     if hub == released:
         return hub
     is_released = "ne" if "true" in hub else "eq"
@@ -130,102 +133,136 @@ def _stored(hub: str, released: str) -> str:
     return f"{hub.partition(':')[0]}: {test}\n"
 
 
-def _rbac() -> str:
-    """Roles for certificates that the manager makes, or for those that come from elsewhere."""
-    own, external = _roles(), _roles(EnableExternalCerts=True)
-    both = _yaml(aggregated_roles())
-    return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}{_daemon()}"
+def _build_rbac() -> str:
+    """Return the roles. They depend on whether the manager creates its own certificates."""
+    own, external = _build_roles(), _build_roles(EnableExternalCerts=True)
+    both = _to_yaml(aggregated_roles())
+    return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}{_build_daemon()}"
 
 
-# By its version and not by its APIs: of those `helm template` knows the groups alone, and would leave the policy out.
+# The Kubernetes version decides, not the available APIs: `helm template` knows only the API groups, and would leave
+# the policy out.
 _HAS_POLICIES = f'(semverCompare ">={POLICIES_SINCE}-0" .Capabilities.KubeVersion.Version)'
 
 
-def _daemon() -> str:
-    """Roles of the agents. What they need less with a gate off is left to them."""
-    roles_of_agents = _yaml(daemon_roles(Gates(), namespace=_PLACE))
-    policy = _yaml(own_node_policy(namespace=_PLACE))
+def _build_daemon() -> str:
+    """Return the roles of the agents. They keep rights that are needed only with a gate that is off."""
+    roles_of_agents = _to_yaml(daemon_roles(Gates(), namespace=_PLACE))
+    policy = _to_yaml(own_node_policy(namespace=_PLACE))
     text = f"{roles_of_agents}{{{{- if and .Values.daemon.ownNodePolicy {_HAS_POLICIES} }}}}\n{policy}{{{{- end }}}}\n"
     return f'{{{{- if not (contains "KruiseDaemon=false" .Values.featureGates) }}}}\n{text}{{{{- end }}}}\n'
 
 
-def _roles(**gates: bool) -> str:
-    """Roles under these gates, and with each other gate the rules that come with it."""
-    # A gate on which others depend, and which needs no right by itself.
+def _build_roles(**gates: bool) -> str:
+    """Return the roles under these gates, and for each other gate the rules that it adds."""
+    # Other gates depend on this one, and it needs no right itself.
     gates = {**gates, "ResourcesDeletionProtection": True}
     usual = roles(Gates.of(**gates), namespace=_PLACE)
     further = {
-        name: {_key(doc): doc for doc in roles(Gates.of(**gates, **{name: True}), namespace=_PLACE)}
+        name: {_key_of(doc): doc for doc in roles(Gates.of(**gates, **{name: True}), namespace=_PLACE)}
         for name, gate in all_gates().items()
         if not gate.default and name not in (*gates, "EnableExternalCerts")
     }
     text = ""
     for doc in usual:
-        text += _yaml([doc])
+        text += _to_yaml([doc])
         for name, documents in further.items():
-            with_gate = documents[_key(doc)].get("rules", ())
+            with_gate = documents[_key_of(doc)].get("rules", ())
             if added := [rule for rule in with_gate if rule not in doc["rules"]]:
-                text += f"{{{{- if {_asked_for(name)} }}}}\n{_rules(added)}{{{{- end }}}}\n"
+                text += f"{{{{- if {_condition_of_gate(name)} }}}}\n{_format_rules(added)}{{{{- end }}}}\n"
     return text
 
 
-def _asked_for(gate: str) -> str:
-    """Whether the chart's values switch a gate on, as text: so OpenKruise's chart looks at them too."""
+def _condition_of_gate(gate: str) -> str:
+    """Return a condition: whether the chart's values switch a gate on. It reads the gates as text, as OpenKruise's
+    chart does.
+    """
     texts = (f"{gate}=true", f"All{all_gates()[gate].stage.title()}=true")
     return "or " + " ".join(f'(contains "{text}" .Values.featureGates)' for text in texts)
 
 
-def _rules(rules: Sequence[Document]) -> str:
-    return _placed(yaml_text(rules))
+def _format_rules(rules: Sequence[Document]) -> str:
+    return _replace_places(yaml_text(rules))
 
 
-def _key(doc: Document) -> tuple[str, str]:
+def _key_of(doc: Document) -> tuple[str, str]:
     return doc["kind"], doc["metadata"]["name"]
 
 
-def _webhooks() -> str:
+_NAMESPACES: Final = "namespaceSelector"
+
+
+def _build_webhooks() -> str:
     endpoint = Endpoint(namespace=_PLACE, service=SERVICE)
     settings = AdmissionSettings(namespace=_PLACE, deletion_protection=True)
     documents = configurations(reviewers(settings), endpoint)
-    # Which table of webhooks it is does not depend on the namespace that is chosen.
+    # The webhooks do not depend on the chosen namespace.
     usual = configurations(reviewers(AdmissionSettings(deletion_protection=True)), Endpoint())
     for doc, other in zip(documents, usual, strict=True):
         doc["metadata"]["annotations"] = other["metadata"]["annotations"]
-    return HEADER + "".join(_configuration(doc) for doc in documents)
+    return HEADER + "".join(_format_configuration(doc) for doc in documents)
 
 
-def _configuration(doc: Document) -> str:
-    """A webhook configuration whose entries about pods can be left out."""
-    head = _yaml([{key: value for key, value in doc.items() if key != "webhooks"}])
+def _format_configuration(doc: Document) -> str:
+    """Return a webhook configuration whose entries for pods can be left out."""
+    head = _to_yaml([{key: value for key, value in doc.items() if key != "webhooks"}])
     head = head.replace(
         "  annotations:\n",
         "  annotations:\n    {{- with .Values.externalCerts.annotations }}\n"
         "    {{- toYaml . | nindent 4 }}\n    {{- end }}\n",
     )
-    entries = "".join(_entry(entry) for entry in doc["webhooks"])
+    release = doc["metadata"]["annotations"][
+        RELEASE
+    ]  # another table of webhooks is another template for the manager
+    head = head.replace(
+        release, f"{release}{{{{ if .Values.webhookConfiguration.aksIntegration }}}}-aks{{{{ end }}}}"
+    )
+    entries = "".join(_format_entry(entry) for entry in doc["webhooks"])
     return f"{head}webhooks:\n{entries}"
 
 
-def _entry(entry: Document) -> str:
-    text = _placed(yaml_text([entry]))
+_AKS_EXCLUDES: Final = [
+    {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+    {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+]
+"""What AKS's admissions enforcer adds to each webhook. OpenKruise's chart has the same."""
+
+
+def _format_entry(entry: Document) -> str:
+    bare = {key: value for key, value in entry.items() if key != _NAMESPACES}
+    text = _replace_places(yaml_text([bare])) + _selector(entry.get(_NAMESPACES))
     text = _TIMEOUT.sub(r"\1timeoutSeconds: {{ .Values.webhookConfiguration.timeoutSeconds }}", text)
     if entry["name"] in _POD_WEBHOOKS:
         return f"{{{{- if not {_NO_POD_WEBHOOK} }}}}\n{text}{{{{- end }}}}\n"
     return text
 
 
-def _guarded(condition: str, text: str) -> str:
+def _selector(installed: Document | None) -> str:
+    """The selector of namespaces, and the same with what AKS excludes."""
+    usual = _replace_places(yaml_text({_NAMESPACES: installed})) if installed else ""
+    expressions = [*((installed or {}).get("matchExpressions") or ()), *_AKS_EXCLUDES]
+    on_aks = _replace_places(yaml_text({_NAMESPACES: {**(installed or {}), "matchExpressions": expressions}}))
+    lines = ["{{- if .Values.webhookConfiguration.aksIntegration }}", *_indented(on_aks)]
+    lines += ["{{- else }}", *_indented(usual)] if usual else []
+    return "\n".join([*lines, "{{- end }}", ""])
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+def _guard(condition: str, text: str) -> str:
     return f"{HEADER}{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
 
 
-def _yaml(documents: Iterable[Document]) -> str:
+def _to_yaml(documents: Iterable[Document]) -> str:
     text = yaml_stream(documents)
     if "{{" in text:
         raise ValueError("a manifest has {{ in it, which Helm would take for an action")
-    return _placed(text)
+    return _replace_places(text)
 
 
-def _placed(text: str) -> str:
+def _replace_places(text: str) -> str:
     return text.replace(_PLACE, NAMESPACE)
 
 

@@ -1,4 +1,4 @@
-"""The page of all reasons, made from their table: docs/reasons.md.
+"""The page of all reasons, generated from their table: docs/reasons.md.
 
 CODES ──▶ reasons_page() ──▶ Markdown; `python -m tools.reasons_page` prints it, and a test compares
 
@@ -32,17 +32,17 @@ first, what only follows from it comes after.
 
 
 def reasons_page() -> str:
-    """The whole page."""
-    return _HEAD + "".join(_row(code) for code in Code)
+    """Return the whole page."""
+    return _HEAD + "".join(_format_row(code) for code in Code)
 
 
-def _row(code: Code) -> str:
+def _format_row(code: Code) -> str:
     meaning = CODES[code]
     helps = (meaning.helps or NOTHING).replace("|", "\\|")
-    return f"| `{code}` | {meaning.means} | {helps} | {_state(code)} |\n"
+    return f"| `{code}` | {meaning.means} | {helps} | {_describe_state(code)} |\n"
 
 
-def _state(code: Code) -> str:
+def _describe_state(code: Code) -> str:
     if code in AT_REST:
         return "at rest"
     return "not written" if code in NOT_WRITTEN else ""

@@ -1,10 +1,10 @@
-"""The pages of the documentation as a site generator wants them: all below one folder, with links that work there.
+"""The pages of the documentation for a site generator: all in one folder, with links that work there.
 
 docs/, README.md and other pages ──▶ pages_of() ──▶ build/site-pages ──mkdocs──▶ build/site
     python -m tools.site build/site-pages [https://git.example.com/team/pykruise]
 
-Pages outside of docs/ go to `repository/`. A link to a file that is no page leads to the repository, where its address
-is known, and is left as text where it is not. Comments that only tests read are left out.
+Pages outside docs/ go to `repository/`. A link to a file that is not a page leads to the repository if its address is
+known; otherwise only its text stays. Comments that only tests read are removed.
 """
 
 import functools
@@ -33,7 +33,7 @@ OUTSIDE: Final = (
     *(f"packages/{name}/README.md" for name in ("kube", "sandbox", "agent", "pykruise", "dashboard")),
     *("charts/pykruise/README.md", "examples/operator/README.md", "testbed/README.md"),
 )
-"""Pages that are not in docs/."""
+"""Pages outside docs/."""
 
 _LINK: Final = re.compile(r"(?P<text>!?\[(?:[^\[\]]|\[[^\]]*\])*\])\((?P<link>[^)\s]+)\)")
 _ATTRIBUTE: Final = re.compile(r'(?P<name>src|srcset)="(?P<link>[^"]+)"')
@@ -44,18 +44,18 @@ _FENCE: Final = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def slug(text: str, separator: str) -> str:
-    """The anchor of a heading, as the repository's browser makes it: so that one link works in both."""
+    """Return the anchor of a heading as the repository's browser builds it, so that one link works in both."""
     plain = re.sub(r"[^\w\- ]", "", text.strip().lower())
     return plain.replace(" ", separator)
 
 
 def page_path(source: Path) -> Path:
-    """Where a page of the repository is in the site; `source` is relative to the root."""
+    """Return the place of a page in the site; `source` is its path relative to the root."""
     return source.relative_to("docs") if source.parts[0] == "docs" else Path("repository") / source
 
 
 def pages_of() -> Iterator[Path]:
-    """All pages and pictures, relative to the root."""
+    """Yield all pages and pictures, relative to the root."""
     for file in sorted((ROOT / "docs").rglob("*")):
         if file.suffix in (".md", ".png", ".svg"):
             yield file.relative_to(ROOT)
@@ -63,7 +63,7 @@ def pages_of() -> Iterator[Path]:
 
 
 def rewritten(text: str, source: Path, *, repository: str = "") -> str:
-    """A page's text with links for the site. Code in fences stays as it is."""
+    """Return a page's text with links for the site. Code in fences does not change."""
     parts: list[str] = []
     end = 0
     for fence in _FENCE.finditer(text):
@@ -75,27 +75,28 @@ def rewritten(text: str, source: Path, *, repository: str = "") -> str:
 
 def _with_links(text: str, source: Path, repository: str) -> str:
     def link(match: re.Match[str]) -> str:
-        target = _target(match["link"], source, repository)
+        target = _find_target(match["link"], source, repository)
         if target is None:
             return match["text"].strip("[]")
         return f"{match['text']}({target})"
 
     def attribute(match: re.Match[str]) -> str:
-        # mkdocs does not look into HTML: a page is a folder there, so what is beside it is one level up.
-        target = _target(match["link"], source, repository)
+        # mkdocs does not change links in HTML. It serves a page as a folder, so files beside the page are one level
+        # up.
+        target = _find_target(match["link"], source, repository)
         is_index = source.name in ("README.md", "index.md")
         return f'{match["name"]}="{"" if is_index else "../"}{target}"'
 
     return _ATTRIBUTE.sub(attribute, _LINK.sub(link, text))
 
 
-def _target(link: str, source: Path, repository: str) -> str | None:
-    """What a link leads to in the site; None: nowhere that is known."""
+def _find_target(link: str, source: Path, repository: str) -> str | None:
+    """Return the target of a link in the site; None: the target is unknown."""
     if re.match(r"[a-z]+:|#", link):
         return link
     path, hash_sign, anchor = link.partition("#")
     target = Path(os.path.normpath(source.parent / path))
-    if target.as_posix() not in _published():
+    if target.as_posix() not in _list_published():
         return f"{repository}/blob/main/{target.as_posix()}" if repository else None
     here, there = page_path(source), page_path(target)
     relative = os.path.relpath(there, here.parent)
@@ -103,12 +104,12 @@ def _target(link: str, source: Path, repository: str) -> str | None:
 
 
 @functools.cache
-def _published() -> frozenset[str]:
+def _list_published() -> frozenset[str]:
     return frozenset(page.as_posix() for page in pages_of())
 
 
 def main(argv: Sequence[str]) -> int:
-    """Copy all pages into a folder, which is emptied first."""
+    """Empty a folder and copy all pages into it."""
     folder = Path(argv[0])
     repository = argv[1].rstrip("/") if len(argv) > 1 else ""
     shutil.rmtree(folder, ignore_errors=True)

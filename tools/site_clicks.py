@@ -1,6 +1,6 @@
-"""Clicks in the built site: `python -m tools.site_clicks build/site` fails for a task that takes more than two.
+"""Clicks in the built site: `python -m tools.site_clicks build/site` fails if a task takes more than two clicks.
 
-index.html ──links of its text, not of the navigation──▶ pages ──▶ pages ──▶ fewest clicks to each task
+index.html ──links in its text, without the navigation──▶ pages ──▶ pages ──▶ fewest clicks to each task
 """
 
 import sys
@@ -20,7 +20,7 @@ TASKS: Final[Mapping[str, str]] = {
     "operate it": "operations",
     "install it": "install",
 }
-"""The five most wanted tasks, each with the folder of its page."""
+"""The five most frequent tasks, each with the folder of its page."""
 
 
 class _Links(HTMLParser):
@@ -42,7 +42,7 @@ class _Links(HTMLParser):
 
 
 def clicks_to(site: Path, folder: str, *, most: int) -> int | None:
-    """Fewest clicks from the start page to a page; None: more than `most`."""
+    """Return the fewest clicks from the start page to a page; None: more than `most`."""
     wanted = (site / folder / "index.html").resolve()
     reached = {(site / "index.html").resolve()}
     for clicks in range(most + 1):
@@ -62,7 +62,7 @@ def _pages_linked(page: Path) -> set[Path]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the clicks to each task; 1: one of them takes too many."""
+    """Print the clicks to each task. Returns 1 if a task takes too many."""
     site = Path(argv[0])
     clicks = {task: clicks_to(site, folder, most=MOST_CLICKS) for task, folder in TASKS.items()}
     for task, count in clicks.items():

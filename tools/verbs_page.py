@@ -1,4 +1,4 @@
-"""The table of docs/kubectl.md that says which verbs are for which kind, made of what kinds show.
+"""The table in docs/kubectl.md of the verbs that each kind supports, generated from the presentation of the kinds.
 
 kinds.all_shown() ──▶ table() ──▶ with_table(page) ──▶ docs/kubectl.md
 
@@ -35,11 +35,11 @@ _VERBS: Final[Sequence[tuple[str, Callable[[Shown], bool]]]] = (
     ("`expose`", lambda shown: shown.verbs.exposes),
     ("a table of `get all`", lambda shown: bool(shown.columns)),
 )
-"""A verb, and the kinds that it is for."""
+"""Verbs, and a test whether a kind supports the verb."""
 
 
 def table() -> str:
-    """A row for each verb."""
+    """Return a table with a row for each verb."""
     rows = ["| verb | of Kubernetes | of OpenKruise |", "|---|---|---|"]
     for verb, is_for in _VERBS:
         kinds = [shown for shown in all_shown() if is_for(shown)]
@@ -54,7 +54,7 @@ def _is_kruise(shown: Shown) -> bool:
 
 
 def with_table(page: str) -> str:
-    """The page with the table as it is now. Raises ValueError for a page without a place for it."""
+    """Return the page with the current table. Raises ValueError for a page without markers."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

@@ -22,6 +22,7 @@ from pykruise.kube.client.transport import Request, Transport
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
+from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec, difference
 from pykruise.pods.reasons import NOT_WRITTEN
@@ -129,6 +130,40 @@ def test_a_template_with_a_field_that_pods_may_have_is_neither_refused_nor_warne
     assert said == {}
 
 
+# warnings
+
+
+@pytest.mark.parametrize("minor", MINORS)
+async def test_admission_warns_of_the_fields_of_which_the_api_server_of_the_minor_warns(minor: str) -> None:
+    """The fields of the newest minor, of templates (which is what `plan` and `simulate` ask about) and of pods."""
+    server = ApiServer(
+        clock=loop_clock(start=0.0), rng=random.Random(1), kubernetes=minor, checks_accounts=False
+    )
+    transport = LocalTransport(server, username="admin")
+    unlike, warned = {}, set()
+    for path, spec in pod_fields(NEWEST_MINOR):
+        document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+        answer = await transport.request(
+            Request(
+                "POST",
+                PODS,
+                query={"dryRun": "All", "fieldValidation": "Warn"},
+                headers={"content-type": "application/json"},
+                body=orjson.dumps(document),
+            )
+        )
+        if answer.status != 201:
+            continue  # what an API server refuses, it does not warn of
+        of_server = set(re.findall(r'unknown field \\"([^"\\]+)', answer.headers.get("warning", "")))
+        said = unknown_field_warnings({"spec": spec}, "spec.template", ServedFields(minor))
+        of_template = {text.split('"')[1].removeprefix("spec.template.") for text in said}
+        if of_server != of_template:
+            unlike[path] = (of_server, of_template)
+        warned |= {path} if of_server else set()
+    assert unlike == {}
+    assert bool(warned) is (minor != NEWEST_MINOR)
+
+
 class Revision(msgspec.Struct):
     template: dict[str, Any]
     annotations: dict[str, str] = {}
@@ -159,6 +194,13 @@ IN_TEMPLATES: Final[Mapping[str, str]] = {
     r"^restartPolicy$": "Pods of a CloneSet run for ever: it takes Always alone.",
 }
 """Pattern of paths → why a CloneSet may not have what a pod may have."""
+OF_DROPPED: Final[Mapping[str, str]] = {
+    r"\bresources\.claims\b": "A claim of resources needs one of the pod's.",
+    r"^resources\.(limits|requests)$": "Pods as a whole have cpu and memory alone.",
+    r"^resourceClaims\[\]\.resourceClaimTemplateName$": "A claim is named, or made from a template, and not both.",
+}
+"""Pattern of paths that an API server drops → which rule of the newest minor their value here breaks: admission judges
+what it would drop too, as a cluster with the feature on would."""
 _SLICES: Final = 8
 
 
@@ -205,12 +247,20 @@ def test_plan_and_simulate_refuse_no_field_that_pods_may_have(minor: str, paths:
     refused = {
         path: said
         for path in paths
-        # Of a field that is dropped, API servers never look at the value; admission does, by the newest minor's rules.
         if answers[path] == "kept"
         and not any(re.search(pattern, path) for pattern in IN_TEMPLATES)
         and (said := refusals(played(specs[path], minor)))
     }
     assert refused == {}
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_plan_and_simulate_refuse_of_fields_that_a_minor_drops_what_breaks_a_rule_alone(minor: str) -> None:
+    answers, specs = recorded(minor), dict(pod_fields(minor))
+    dropped = [path for path, answer in answers.items() if answer == "dropped"]
+    refused = {path for path in dropped if refusals(played(specs[path], minor))}
+    assert dropped
+    assert refused == {path for path in dropped if any(re.search(pattern, path) for pattern in OF_DROPPED)}
 
 
 def test_what_a_cloneset_may_not_have_is_refused_by_plan_and_simulate() -> None:

@@ -12,12 +12,13 @@ import pytest
 
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import crds, kinds
+from pykruise.kinds import kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import AdmissionAnswer, ReviewRule
 from pykruise.kube.documents import deep_copy
 from pykruise.plans.kind import Kind
 from pykruise.pods.workload.amounts import EACH, Amount
+from support.open_definitions import open_crds
 from support.reviews import after_both
 from support.sources import ROOT
 from support.yaml_documents import yaml_documents
@@ -51,7 +52,7 @@ BESIDE: Final[Mapping[str, Document]] = {
 
 def test_every_int_or_percent_field_of_a_definition_is_in_the_table_of_its_kind() -> None:
     tables = {kind.resource.kind: {amount.path for amount in kind.amounts} for kind in kinds()}
-    for crd in crds():
+    for crd in open_crds():
         name = crd["spec"]["names"]["kind"]
         stored = next(version for version in crd["spec"]["versions"] if version["storage"])
         assert tables[name] == set(_amounts(stored["schema"]["openAPIV3Schema"], ())), name

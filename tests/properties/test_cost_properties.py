@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from pykruise.kinds import crds
+from support.open_definitions import open_crds
 from support.schema_documents import Growth, document_of
 from support.stored_objects import StoredObjects
 from support.work_meter import WorkMeter
@@ -82,14 +82,14 @@ def kinds() -> list[Kind]:
         from pykruise.admission.reviewers import reviewers
         from pykruise.admission.settings import AdmissionSettings
         from pykruise.cli.insight.known_kinds import known_kinds
-        from pykruise.kinds import conversions, crds
+        from pykruise.kinds import conversions
         from pykruise.kinds.gates import GATES, Gates
         from pykruise.kube.webhooks.reviews import ReviewDispatcher
 
         rules = reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
         reviews = ReviewDispatcher(rules)
         kinds: list[Kind] = []
-        for crd in crds():
+        for crd in open_crds():
             spec, group = crd["spec"], crd["spec"]["group"]
             versions = [version["name"] for version in spec["versions"]]
             for version in spec["versions"]:
@@ -331,7 +331,7 @@ def _steep(counts: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> set[str
 
 STORAGE: Final = {
     f"{crd['spec']['names']['plural']}.{version['name']}": version["storage"]
-    for crd in crds()
+    for crd in open_crds()
     for version in crd["spec"]["versions"]
 }
 """Which kinds there are in which versions, and whether objects are stored in that one."""

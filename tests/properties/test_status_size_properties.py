@@ -12,12 +12,12 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds import crds
 from pykruise.kinds.advancedcronjob.plan import MOST_LISTED
 from pykruise.kinds.persistentpodstate.status import MOST_RECORDED, fitting_records
 from pykruise.kinds.persistentpodstate.types import PodState
 from pykruise.kube.excerpts import MOST_NAMED, MOST_TEXT, MOST_TOLD, fitting_status
 from pykruise.pods.workload.budgets import MOST_UNCONFIRMED
+from support.open_definitions import open_crds
 
 Object = dict[str, Any]
 Path = tuple[str, ...]
@@ -70,7 +70,7 @@ GROWS: Final[Mapping[tuple[str, str], Grows]] = {
 
 def schemas() -> Iterator[tuple[str, Object]]:
     """Schemas of the statuses of the stored versions, by kind."""
-    for crd in crds():
+    for crd in open_crds():
         for version in crd["spec"]["versions"]:
             schema = version["schema"]["openAPIV3Schema"]["properties"]
             if version["storage"] and "status" in schema:

@@ -9,6 +9,7 @@ import pytest
 from pykruise.fixtures.kruise import KruiseSandbox
 from pykruise.kinds import kinds
 from pykruise.manager.argocd import actions_of
+from pykruise.manager.karmada import interpreters
 from pykruise.manager.lua_health import health_script
 from pykruise.plans.shown import TEMPLATE, Shown
 from support.go_programs import has_go
@@ -75,6 +76,40 @@ def test_it_says_the_same_in_the_lua_of_argo_cd(tmp_path: Path) -> None:
         if isinstance(entry, dict) and isinstance(entry.get("status"), str)
     }
     assert {"Healthy", "Progressing"} <= health
+
+
+CALLS = {
+    "healthInterpretation": "InterpretHealth(obj)",
+    "statusReflection": "ReflectStatus(obj)",
+    "statusAggregation": "AggregateStatus(obj, items)",
+    "replicaRevision": "ReviseReplica(obj, 7)",
+}
+"""Functions of Karmada's interpreters, but for those that ask a library of Karmada."""
+
+
+def test_karmadas_interpreters_say_the_same_in_the_lua_that_karmada_has(tmp_path: Path) -> None:
+    # given every script with objects at moments of their rollouts
+    bare: dict[str, Any] = {"metadata": {"name": "web", "generation": 1}, "spec": {"replicas": 1}}
+    seen = [*moments(), *((kind, bare) for kind in KINDS.values())]
+    asked = [
+        (
+            f"{customizations[name]['luaScript']}\nreturn {CALLS[name]}",
+            {"obj": entry, "items": [{"status": entry.get("status")}]},
+        )
+        for interpreter in interpreters()
+        for customizations in [interpreter["spec"]["customizations"]]
+        for kind, entry in seen
+        if kind == interpreter["spec"]["target"]["kind"]
+        for name in CALLS
+        if name in customizations
+    ]
+    assert len(asked) >= 100
+    # when
+    result = results_of(build(tmp_path), asked)
+    # then
+    ours = [run_lua(script, values["obj"], items=values["items"]) for script, values in asked]
+    for (script, _), theirs, own in zip(asked, result, ours, strict=True):
+        assert same(theirs, own), script
 
 
 def test_a_restart_runs_there_too(tmp_path: Path) -> None:

@@ -5,15 +5,14 @@ Colours too, and what a checker of accessibility finds.
 The pictures in docs/dashboard.md are made here: PYKRUISE_PICTURES=docs/dashboard (make screenshots).
 """
 
+import asyncio
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
@@ -24,11 +23,23 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
-from pykruise.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, EVENTS, NODES, PODS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
+from support.dashboard_browser import (
+    LISTS,
+    ask_about,
+    page_of,
+    press,
+    press_key,
+    row_of,
+    workload_address,
+)
 from support.dashboard_process import Hand, Served, free_port, serving
+from support.rollouts_crd import ROLLOUTS_CRD
 from support.scenario import cloneset, rolling
 from support.sources import ROOT
 from support.up import running_real, running_up
@@ -81,17 +92,6 @@ def namespace(hand: Hand, request: pytest.FixtureRequest) -> str:
     return hand.namespace(f"t{abs(hash(request.node.name)) % 10**8}")
 
 
-def page_of(served: Served, namespace: str, name: str) -> str:
-    return f"{served.url}{workload_address(namespace, name)}"
-
-
-LISTS = ("?page=rollouts", "?page=pods", "?page=jobs", "?page=others", "?page=health")
-
-
-def workload_address(namespace: str, name: str) -> str:
-    return f"?page=workload&kind=clonesets.apps.kruise.io&namespace={namespace}&name={name}"
-
-
 def node_page(hand: Hand) -> str:
     """Address of the page of a node that the cluster has."""
     return f"?page=node&name={node_of(hand)}"
@@ -103,12 +103,6 @@ def node_of(hand: Hand) -> str:
         decode(raw)["metadata"]["name"] for raw in hand.do(lambda client: client.list(NODES)).items
     )
     return str(names[0])
-
-
-def row_of(browser: Browser, name: str) -> str:
-    """What the row of an object says; empty: there is none."""
-    texts = browser.texts("main .row, main .card")
-    return next((text for text in texts if re.search(rf"/{re.escape(name)}(?![\w-])", text)), "")
 
 
 # ── each page, live ──────────────────────────────────────────────────────────
@@ -272,17 +266,9 @@ def test_what_if_shows_the_plan_and_a_chart_and_changes_nothing(
     assert browser.find("#what-if input[name='image=main']").get_attribute("value") == "nginx:2"
 
 
-def press(browser: Browser, title: str) -> None:
-    """A button of the row of actions: it opens the question."""
-    browser.until(lambda: browser.all("#actions button"))
-    next(item for item in browser.all("#actions button") if item.text.startswith(title)).click()
-    browser.until(lambda: browser.all("dialog[open]"))
-
-
 def look_and_do(browser: Browser) -> str:
     """Answers the question with yes; returns what it said it would change and do."""
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    ask_about(browser)
     said = str(browser.find("dialog .answer").text)
     browser.find("dialog .confirm button[type=submit]").click()
     browser.until(lambda: not browser.all("dialog .confirm"))
@@ -336,8 +322,7 @@ def test_each_action_asks_with_what_it_would_change_before_it_writes(
         field = browser.find("dialog input")
         field.clear()
         field.send_keys(value)
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    ask_about(browser)
     assert change in browser.find("dialog .diff").text
     assert browser.problems() == []
     assert hand.get(CLONE_SETS, namespace, "shop")["metadata"]["generation"] == before
@@ -352,8 +337,7 @@ def test_the_name_is_typed_before_many_pods_are_changed(
     browser.open(page_of(served, namespace, "shop"))
     browser.until_says("11 of 11 updated, 11 ready")
     press(browser, "Pause")
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    ask_about(browser)
     button = browser.find("dialog .confirm button[type=submit]")
     assert not button.is_enabled()
     browser.find("dialog [name=typed]").send_keys("shop")
@@ -557,11 +541,6 @@ def test_a_filter_is_kept_by_its_name_and_opened_again(
     browser.until(lambda: not any("Saved filters" in text for text in browser.texts("main label")))
 
 
-def press_key(browser: Browser, key: str) -> None:
-    """Whatever has the focus gets it."""
-    ActionChains(browser.driver).send_keys(key).perform()
-
-
 def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
@@ -659,8 +638,7 @@ def test_an_accessibility_checker_finds_nothing(
         result += [f"{page}: {problem}" for problem in browser.problems()]
     press(browser, "Pause")
     result += [f"the question: {problem}" for problem in browser.problems()]
-    browser.find("dialog form button[type=submit]").click()
-    browser.until(lambda: browser.all("dialog .confirm"))
+    ask_about(browser)
     result += [f"the answer: {problem}" for problem in browser.problems()]
     press_key(browser, Keys.ESCAPE)
     browser.until(lambda: not browser.all("dialog"))
@@ -708,16 +686,6 @@ STALLED = {
 
 
 def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> None:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
-    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "rollouts.rollouts.kruise.io"},
-        "spec": {"group": ROLLOUTS.group, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
     ref = {"apiVersion": CLONE_SETS.api_version, "kind": "CloneSet", "name": "shop"}
     steps = [{"replicas": "10%", "traffic": "5%", "pause": {}}, {"replicas": "100%"}]
     canary = {
@@ -730,11 +698,12 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> 
             "canaryStatus": {"currentStepIndex": 1, "currentStepState": "StepPaused"},
         },
     }
-    manifests = [*crds(), definition]
+    manifests = [*crds(), ROLLOUTS_CRD]
     with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=manifests) as _, browsing() as browser:
         hand = Hand(tmp_path / "kubeconfig")
         hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1))
         hand.create(ROLLOUTS, "default", canary)
+        hand.patch(ROLLOUTS, "default", "careful", {"status": canary["status"]}, subresource="status")
         with serving(hand.kubeconfig) as served:
             browser.open(served.link)
             browser.until(lambda: row_of(browser, "shop"))
@@ -834,6 +803,92 @@ def test_the_last_lines_of_a_crashed_container_are_shown(tmp_path: Path) -> None
             browser.until_says("kubectl logs shop-x -n default -c main --previous")
 
 
+# ── many pods ────────────────────────────────────────────────────────────────
+
+
+def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_path: Path) -> None:
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=crds()), browsing() as browser:
+        hand = Hand(tmp_path / "kubeconfig")
+        hand.create(
+            CLONE_SETS, "default", cloneset("shop", replicas=1000, updateStrategy=rolling(partition=600))
+        )
+        uid = hand.get(CLONE_SETS, "default", "shop")["metadata"]["uid"]
+        hand.do(lambda client: make_pods(client, uid, 1000))
+        counts = {
+            "replicas": 1000,
+            "updatedReplicas": 400,
+            "readyReplicas": 985,
+            "availableReplicas": 985,
+            "updatedReadyReplicas": 385,
+        }
+        hand.patch(
+            CLONE_SETS,
+            "default",
+            "shop",
+            {"status": {**counts, "observedGeneration": 1, "updateRevision": "shop-new"}},
+            subresource="status",
+        )
+        with serving(hand.kubeconfig) as served:
+            browser.open(served.link)
+            browser.until(lambda: row_of(browser, "shop"))
+            browser.open(page_of(served, "default", "shop"))
+            browser.until(lambda: browser.run("return document.querySelectorAll('.square').length") == 1000)
+            browser.until(lambda: "Loading" not in browser.text())
+            assert "Revision 2 (new), new: 400 pods" in browser.text()
+            assert "Revision 1 (old), old: 600 pods" in browser.text()
+            inner = "return document.querySelectorAll('.square *').length"
+            assert browser.run(inner) == 0  # an element for each pod, and none in it
+            first, second = "shop-0000", "shop-0001"
+            browser.run("document.querySelector('.square').focus()")
+            assert f"{first}: " in browser.find(".detail").text
+            press_key(browser, Keys.ARROW_RIGHT)
+            assert f"{second}: " in browser.find(".detail").text
+            assert browser.run("return document.querySelectorAll('#pods li').length") == 50
+            if PICTURES:
+                for width, height in ((1280, 900), (390, 1600)):
+                    browser.picture(Path(PICTURES) / f"squares-{width}.png", width=width, height=height)
+
+
+async def make_pods(client: Client, uid: str, number: int) -> None:
+    """Pods of a CloneSet and its two revisions; of the newer one some start, and some fail."""
+    owner = {"apiVersion": CLONE_SETS.api_version, "kind": CLONE_SETS.kind, "name": "shop", "uid": uid}
+    owners = {"ownerReferences": [{**owner, "controller": True}]}
+    for place, revision in enumerate(("old", "new"), start=1):
+        pod_spec = {"containers": [{"name": "main", "image": f"nginx:{place}"}]}
+        template = {"metadata": {"labels": {"app": "shop"}}, "spec": pod_spec}
+        document = {"metadata": {"name": f"shop-{revision}", **owners}, "revision": place}
+        await client.create(
+            CONTROLLER_REVISIONS, "default", {**document, "data": {"spec": {"template": template}}}
+        )
+
+    async def make(place: int) -> None:
+        is_new = place < 400
+        labels = {"app": "shop", "controller-revision-hash": "new" if is_new else "old"}
+        spec = {"containers": [{"name": "main", "image": "nginx:1"}], "schedulerName": "by-hand"}
+        name = f"shop-{place:04}"
+        document = {"apiVersion": "v1", "kind": "Pod", "spec": spec}
+        await client.create(
+            PODS, "default", {**document, "metadata": {"name": name, "labels": labels, **owners}}
+        )
+        ready = {"type": "Ready", "status": "False" if 385 <= place < 400 else "True"}
+        waiting = {"reason": "ImagePullBackOff", "message": "it cannot be pulled"}
+        state = {"waiting": waiting} if 395 <= place < 400 else {"running": {}}
+        container = {
+            "name": "main",
+            "image": "",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "state": state,
+        }
+        status = {"phase": "Running", "conditions": [ready], "containerStatuses": [container]}
+        patch = {"status": status}
+        await client.patch(PODS, "default", name, patch, patch_type=PatchType.MERGE, subresource="status")
+
+    for begin in range(0, number, 50):
+        await asyncio.gather(*(make(place) for place in range(begin, begin + 50)))
+
+
 # ── hostile contents ─────────────────────────────────────────────────────────
 
 
@@ -922,8 +977,7 @@ def test_pictures_of_the_pages(
         browser.open(page_of(served, namespace, "web"))
         browser.until_says("Waiting for", "Revision 2")
         press(browser, "Roll back")
-        browser.find("dialog form button[type=submit]").click()
-        browser.until(lambda: browser.all("dialog .confirm"))
+        ask_about(browser)
         browser.picture(folder / "question.png", height=860)
         press_key(browser, Keys.ESCAPE)
         browser.open(f"{served.url}?page=pods&namespace={namespace}")

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time]
 READ: Final = tuple(map(read_page, PAGES))
 
 LEFT_OUT: Final = {
+    "assistants.md": ["pip install 'pykruise[mcp,sandbox]'"],
     "README.md": [
         "make demo    # a cluster in one process: a CloneSet is created, scaled up and down, and updated",
         "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without an engine",
@@ -30,7 +31,10 @@ LEFT_OUT: Final = {
         "kubectl kruise migrate CloneSet --from Deployment -n default --src-name shop --dst-name shop-clones"
         " --max-surge 2 --plan"
     ],
-    "gitops.md": ["helm install web ./chart --wait    # Helm 4"],
+    "gitops.md": [
+        "helm install web ./chart --wait    # Helm 4",
+        "pykruise manifests karmada | kubectl apply --server-side -f -",
+    ],
     "install.md": [
         "make push REGISTRY=registry.example.com/team    # builds three images in a minute, without an engine",
         "pip install 'pykruise[sandbox]'                 # pykruise and kubectl kruise; or: uv tool install …",
@@ -45,6 +49,7 @@ LEFT_OUT: Final = {
         "kubectl apply -f crd.yaml && python page_operator.py",
     ],
     "migration.md": ["pykruise storage show"],
+    "progressive-delivery.md": ["apiVersion: rollouts.kruise.io/v1beta1"],
     "releasing.md": [
         "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"
         " REPOSITORY=https://git.example.com/team/pykruise"

@@ -92,23 +92,51 @@ async def test_a_field_that_a_workloadspread_puts_into_pods_is_named_as_its(stag
     assert explanation.waits[0].remedy == "correct spec.subsets[0].patch of WorkloadSpread zones"
 
 
-def test_a_container_beyond_the_templates_is_of_a_sidecarset() -> None:
-    workload = {
-        "spec": {"template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{}, {}]}}}
+def _sidecarset(name: str, labels: Object, **container: Any) -> Object:
+    container = {"name": name, "image": f"{name}:1", **container}
+    volumes = [{"name": f"of-{name}", "emptyDir": {}}]
+    container["volumeMounts"] = [{"name": f"of-{name}", "mountPath": f"/{name}"}]
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "SidecarSet",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "containers": [container], "volumes": volumes},
     }
+
+
+@pytest.mark.parametrize(
+    ("field", "origin"),
+    [
+        ("spec.containers[0].image", "spec.containers[0] of SidecarSet a"),
+        ("spec.containers[1].ports[0]", "spec.containers[0] of SidecarSet b"),
+        ("spec.containers[2].image", None),
+        ("spec.containers[3].image", None),
+        ("spec.containers[4].image", "spec.containers[0] of SidecarSet c"),
+        ("spec.containers[5].image", "spec.containers[0] of SidecarSet hot"),
+        ("spec.containers[6].image", "spec.containers[0] of SidecarSet hot"),
+        ("spec.containers[7].image", None),
+        ("spec.volumes[0].name", "spec.volumes[0] of SidecarSet a"),
+        ("spec.nodeName", None),
+    ],
+)
+def test_a_part_of_a_pod_comes_from_the_sidecarset_that_injects_it_there(
+    field: str, origin: str | None
+) -> None:
+    """Sidecars are injected before the template's containers by default, and after them with AfterAppContainer."""
+    own = [{"name": "main", "image": "m:1"}, {"name": "side", "image": "s:1"}]
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": own}}
+    workload = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"template": template}}
+    after: Object = {"podInjectPolicy": "AfterAppContainer"}
+    hot: Object = {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}
     sets = [
-        {
-            "metadata": {"name": name},
-            "spec": {"selector": {"matchLabels": labels}, "containers": [{"name": name}]},
-        }
-        for name, labels in (("b", {"app": "web"}), ("a", {"app": "web"}), ("other", {"app": "x"}))
+        _sidecarset("b", {"app": "web"}),
+        _sidecarset("a", {"app": "web"}),
+        _sidecarset("c", {"app": "web"}, **after),
+        _sidecarset("hot", {"app": "web"}, **after, upgradeStrategy=hot),
+        _sidecarset("other", {"app": "x"}),
     ]
-    assert str(origin_of("spec.containers[2].image", workload, sets)) == "spec.containers[0] of SidecarSet a"
-    assert (
-        str(origin_of("spec.containers[3].ports[0]", workload, sets)) == "spec.containers[0] of SidecarSet b"
-    )
-    assert origin_of("spec.containers[1].image", workload, sets) is None
-    assert origin_of("spec.nodeName", workload, sets) is None
+    result = origin_of(field, workload, sets)
+    assert result == origin if origin is None else str(result) == origin
 
 
 async def test_the_label_of_a_hook_is_named_in_the_condition_too(stage: Stage) -> None:
@@ -276,7 +304,7 @@ def test_the_doctor_says_one_line_where_no_api_server_answers(tmp_path: Any) -> 
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("error: the API server is not there: ")
+    assert done.stderr.startswith("error: the API server does not answer: ")
 
 
 @pytest.mark.virtual_time("it taints a node")

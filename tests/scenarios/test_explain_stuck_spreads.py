@@ -148,7 +148,7 @@ CASES = (
     Stuck(the_kind_is_not_listed, "Refused", "Training (example.org) is not on the white list", "refused"),
     Stuck(a_path_leads_nowhere, "Refused", "spec.workers: is not there", "refused"),
     Stuck(a_patch_makes_no_pod, "Patch", "spec.subsets[0].patch.containers[0].image: Required value"),
-    Stuck(pods_are_beyond_the_limit, "Surplus", "subset a has 4 pods for 1 places", "done"),
+    Stuck(pods_are_beyond_the_limit, "Surplus", "subset a has 4 pods for 1 place", "done"),
     Stuck(a_subset_was_removed, "NoSubset", "its subset b is not there any more"),
     Stuck(a_node_fits_no_subset, "NoSubset", "fits no subset", ways=0),
     Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted and has not come", ways=0),

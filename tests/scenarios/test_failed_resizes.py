@@ -91,15 +91,17 @@ async def all_serve(stage: Stage, resources: Object) -> dict[str, Object]:
     return pods
 
 
-async def change(stage: Stage, resource: Resource, resources: Object) -> None:
+async def change(stage: Stage, resource: Resource, resources: Object, *, image: str = "nginx:1") -> None:
     stored = await stage.get("web", resource=resource)
     containers = with_resources(stored, resources)["spec"]["template"]["spec"]["containers"]
+    containers[0]["image"] = image
     await stage.merge("web", {"spec": {"template": {"spec": {"containers": containers}}}}, resource=resource)
 
 
 @every_kind
+@pytest.mark.parametrize("image", ["nginx:1", "nginx:2"], ids=["resources alone", "with another image"])
 async def test_pods_whose_resize_the_api_server_refuses_are_recreated_one_after_another(
-    stage: Stage, resource: Resource
+    stage: Stage, resource: Resource, image: str
 ) -> None:
     # given an API server that takes no resize
     transport = FaultyTransport(stage.manager_transport())
@@ -107,7 +109,7 @@ async def test_pods_whose_resize_the_api_server_refuses_are_recreated_one_after_
     await stage.start_manager(transport, settings=SETTINGS)
     before = await created(stage, resource)
     # when
-    await change(stage, resource, LARGER)
+    await change(stage, resource, LARGER, image=image)
 
     async def is_said() -> bool:
         conditions: list[Any] = (await stage.get("web", resource=resource))["status"].get("conditions") or []
@@ -121,16 +123,18 @@ async def test_pods_whose_resize_the_api_server_refuses_are_recreated_one_after_
     assert not after.keys() & before.keys()
 
 
-# A DaemonSet does not watch over a resize that takes no pod out of service.
-@pytest.mark.parametrize("resource", [CLONE_SETS, ADVANCED_STATEFUL_SETS], ids=lambda resource: resource.kind)
+@pytest.mark.node
+@every_kind
+@pytest.mark.parametrize("image", ["nginx:1", "nginx:2"], ids=["resources alone", "with another image"])
 async def test_a_pod_whose_node_can_never_give_it_its_resources_is_recreated(
-    stage: Stage, resource: Resource
+    stage: Stage, resource: Resource, image: str
 ) -> None:
+    """Another image restarts the container, which must not pass for the end of the update."""
     # given
     await stage.start_manager(settings=SETTINGS)
     before = await created(stage, resource)
     # when no node has so many
-    await change(stage, resource, HUGE)
+    await change(stage, resource, HUGE, image=image)
 
     # then one pod is recreated, which no node takes; the others stay
     async def one_is_gone() -> bool:
@@ -139,3 +143,5 @@ async def test_a_pod_whose_node_can_never_give_it_its_resources_is_recreated(
 
     await stage.until(one_is_gone, what="that one pod was recreated")
     assert len((await serving(stage)).keys() & before.keys()) == PODS_OF_EACH - 1
+    kept = [pod for uid, pod in (await serving(stage)).items() if uid in before]
+    assert {pod["spec"]["containers"][0]["image"] for pod in kept} == {"nginx:1"}

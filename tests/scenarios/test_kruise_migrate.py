@@ -140,7 +140,7 @@ async def test_what_is_refused_leaves_everything_as_it_was(stage: Stage, kind: s
     )
     # then
     assert "no more of these" in said
-    assert "is there again, as it was" in said
+    assert "is restored" in said
 
     async def is_owned() -> bool:
         return await owners(stage) == {"apps/v1"}
@@ -159,8 +159,8 @@ async def test_what_can_be_created_nowhere_is_kept_in_a_file(stage: Stage) -> No
     there = ("-n", stage.namespace, "--src-name", "web")
     # when
     said = await Kruise(stage, faulty).refuses("migrate", "sts", "--from", "sts", *there)
-    # then the file that was named makes it again
-    named = re.search(r"kubectl create -f (\S+) makes statefulset.apps/web again", said)
+    # then the file that was named restores it
+    named = re.search(r"kubectl create -f (\S+) restores statefulset.apps/web", said)
     assert named
     await stage.create(taken_from(named[1]), resource=STATEFUL_SETS)
 
@@ -178,7 +178,7 @@ async def test_what_may_not_be_deleted_is_as_it_was_at_once(stage: Stage) -> Non
     began = stage.clock()
     there = ("-n", stage.namespace, "--src-name", "web")
     said = await Kruise(stage, faulty).refuses("migrate", "ds", "--from", "ds", *there)
-    assert "you may not; daemonset.apps/web is there again, as it was" in said
+    assert "you may not; daemonset.apps/web is restored" in said
     assert stage.clock() - began < 30
 
 
@@ -222,8 +222,8 @@ async def test_wrong_arguments_are_refused_before_anything_is_done(stage: Stage)
     await stage.create(scaler, resource=HPAS)
     kruise = Kruise(stage)
     words = ("migrate", "sts", "--from", "sts", "-n", stage.namespace, "--src-name", "web")
-    assert "has to be called web too" in await kruise.refuses(*words, "--dst-name", "other")
-    assert "--max-surge is for a CloneSet" in await kruise.refuses(*words, "--max-surge", "2")
+    assert "name must be web too" in await kruise.refuses(*words, "--dst-name", "other")
+    assert "--max-surge is only for a CloneSet" in await kruise.refuses(*words, "--max-surge", "2")
     assert "only StatefulSet.apps" in await kruise.refuses("migrate", "sts", "--from", "deploy", *words[4:])
     assert "afterwards: let HorizontalPodAutoscaler/load" in await kruise.says(*words, "--dry-run=server")
     assert not await is_gone(stage, STATEFUL_SETS)

@@ -35,6 +35,7 @@ A_TEST: Final = "def test_a_rollout({fixture}):\n    pass\n"
 def test_the_cases_below_are_all_extras_there_are() -> None:
     assert set(EXTRAS) == {
         "pykruise-agent[node]",
+        "pykruise[mcp]",
         "pykruise[traces]",
         "pykruise[testing]",
         "pykruise[sandbox]",
@@ -54,7 +55,7 @@ SANDBOX: Final = ("pykruise-sandbox", *DASHBOARD)
 
 @pytest.mark.parametrize("without", [SANDBOX], indirect=True, ids=["sandbox"])
 @pytest.mark.parametrize(
-    "command", ["plan clonesets/web --set replicas=1", "simulate -f x.yaml", "demo", "up", "kubelets"]
+    "command", ["plan clonesets/web --set replicas=1", "simulate -f x.yaml", "demo", "up", "kubelets", "mcp"]
 )
 @pytest.mark.parametrize("program", [PYKRUISE, KUBECTL_KRUISE], ids=["pykruise", "kubectl-kruise"])
 def test_commands_that_play_a_cluster_name_the_sandbox(
@@ -94,6 +95,14 @@ def test_an_agent_without_what_a_node_needs_says_so(without: PartialInstall) -> 
     # and the sandbox, which uses its rules alone, goes on
     code, output = without.run(PYKRUISE, "demo")
     assert code == 0, output
+
+
+@pytest.mark.parametrize("without", [EXTRAS["pykruise[mcp]"]], indirect=True, ids=["mcp"])
+def test_mcp_without_the_sdk_says_how_to_install_it(without: PartialInstall) -> None:
+    code, output = without.run(PYKRUISE, "mcp")
+    assert code == 1
+    assert "pip install 'pykruise[mcp,sandbox]'" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("without", [EXTRAS["pykruise[traces]"]], indirect=True, ids=["traces"])

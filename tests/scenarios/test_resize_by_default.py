@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.cli.insight.forecasting import forecast
+from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.kube.resources import PODS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NODES, PODS
 from pykruise.manager.settings import ManagerSettings
+from pykruise.pods.in_place.declared_features import UNDECLARED
 from support.scenario import Object, Stage, cloneset, rolling
 
 NEWEST = ManagerSettings(kubernetes="1.37")
@@ -70,13 +72,7 @@ async def test_resources_change_without_a_restart_and_without_a_gate(stage: Stag
     before = await created(stage, NEWEST, of_pod=of_pod, replicas=20, maxUnavailable=5)
     change = template(amounts(SIZES[1]), of_pod=of_pod)
     # when it is planned
-    stored = await stage.get("web")
-    changed = apply_merge_patch(
-        {key: stored[key] for key in ("apiVersion", "kind", "metadata", "spec")}, change
-    )
-    said = await forecast(
-        stage.client, changed, namespace=stage.namespace, now=stage.clock(), settings=NEWEST
-    )
+    said = await planned(stage, change)
     # then it says of each pod that it is updated in place
     fates = [fate for batch in said.batches for fate in batch.fates]
     assert {(fate.pod, fate.do) for fate in fates} == {(name, "update in place") for name in before}
@@ -180,3 +176,45 @@ async def test_what_no_node_can_give_is_recreated_after_the_time_that_is_set(
     await stage.merge("web", template(amounts(SIZES[0]), of_pod=of_pod))
     # then all serve
     await stage.settled(replicas=3)
+
+
+@pytest.mark.sandbox_only  # nodes of a real cluster serve other tests too
+async def test_a_pod_whose_node_does_not_declare_the_resize_of_whole_pods_is_recreated_and_plan_says_so(
+    stage: Stage,
+) -> None:
+    # given a node that declares features, and not this one
+    before = await created(stage, NEWEST, of_pod=True, replicas=3, maxUnavailable=3)
+    undeclaring = {sorted(before)[0]}
+    nodes = {before[name]["spec"]["nodeName"] for name in undeclaring}
+    undeclaring = {name for name, pod in before.items() if pod["spec"]["nodeName"] in nodes}
+    for node in nodes:
+        declared = {"status": {"declaredFeatures": ["RestartAllContainersOnContainerExits"]}}
+        await stage.client.patch(NODES, "", node, declared, patch_type=PatchType.MERGE, subresource="status")
+    change = template(amounts(SIZES[1]), of_pod=True)
+    # when it is planned
+    said = await planned(stage, change)
+    # then
+    fates = {(fate.pod, fate.do) for batch in said.batches for fate in batch.fates if fate.pod in before}
+    assert {pod for pod, do in fates if do == "delete"} == undeclaring
+    assert {pod for pod, do in fates if do == "update in place"} == before.keys() - undeclaring
+    assert any(UNDECLARED in way for way in said.ways.values()), said.ways
+    # when it is made
+    await stage.merge("web", change)
+    await stage.settled(replicas=3)
+    # then it is as planned
+    after = await documents(stage)
+    kept = {name: life for name, life in lives(before).items() if name not in undeclaring}
+    assert {name: lives(after)[name] for name in kept} == kept
+    assert not undeclaring & after.keys()
+    assert cpus(after, of_pod=True) == {SIZES[1]}
+
+
+async def planned(stage: Stage, change: Object) -> Forecast:
+    """The forecast of a merge patch of the CloneSet."""
+    stored = await stage.get("web")
+    changed = apply_merge_patch(
+        {key: stored[key] for key in ("apiVersion", "kind", "metadata", "spec")}, change
+    )
+    return await forecast(
+        stage.client, changed, namespace=stage.namespace, now=stage.clock(), settings=NEWEST
+    )

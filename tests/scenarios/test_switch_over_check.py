@@ -103,13 +103,13 @@ async def test_the_stored_version_is_shown_and_moved(stage: Stage) -> None:
     await run_move(**asked, layout="v1alpha1", kinds=("clonesets",))
     await run_show(**asked, output="text")
     # then
-    assert "clonesets.apps.kruise.io: stored in v1alpha1, 1 objects rewritten" in shown
+    assert "clonesets.apps.kruise.io: stored in v1alpha1, 1 object rewritten" in shown
     line = next(line for line in shown if line.startswith("clonesets.apps.kruise.io  "))
     assert line.split() == ["clonesets.apps.kruise.io", "v1alpha1", "v1alpha1,", "v1beta1", "v1alpha1"]
     after = await stage.get("web")
     assert after["metadata"]["generation"] == before["metadata"]["generation"]
     assert before["spec"].items() <= after["spec"].items()
-    with pytest.raises(CommandError, match="--kind wheels: no such kind of two versions"):
+    with pytest.raises(CommandError, match="--kind wheels: no kind with two versions has this name"):
         await run_move(**asked, layout="v1beta1", kinds=("wheels",))
 
 

@@ -115,21 +115,21 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
             lambda original: lambda *args: replace(original(*args), failed=0, failed_nodes=None),
         ),
     ),
-    "ImagePullJob: other jobs of an entry are forgotten": ((asking, "_sharers", always([])),),
-    "ImagePullJob: a shared entry keeps its version": ((asking, "_raised", _same_version),),
+    "ImagePullJob: other jobs of an entry are forgotten": ((asking, "_find_sharers", always([])),),
+    "ImagePullJob: a shared entry keeps its version": ((asking, "_raise_entry", _same_version),),
     "ImagePullJob: nodes that answer wake no job": (
         (IMAGE_PULL_JOB.control, "wakes", _deaf_to("NodeImage")),
     ),
     "ImagePullJob: pods that come wake no job": ((IMAGE_PULL_JOB.control, "wakes", _deaf_to("Pod")),),
     "NodeImage: entries of jobs that are gone stay": ((entries, "_is_owner", always(True)),),
     "NodeImage: entries stay for ever": ((entries, "_time_left", always(None)),),
-    "NodeImage: entries go while their job goes on": ((entries, "_goes_on", always(False)),),
+    "NodeImage: entries go while their job goes on": ((entries, "_is_running", always(False)),),
     "NodeImage: jobs that end wake none": ((NODE_IMAGE.control, "wakes", _deaf_to("ImagePullJob")),),
     "NodeImage: silent nodes are waited for for ever": ((node_status, "RESPONSE_S", lambda _original: 1e9),),
     "NodeImage: nodes are silent too soon": ((node_status, "RESPONSE_S", lambda _original: 60.0),),
-    "NodeImage: they stay without their node": ((node_plan, "_deletion", always(Plan())),),
-    "NodeImage: they keep their first labels": ((node_plan, "_changes", _first_labels),),
-    "NodeImage: nodes get one at once": ((node_plan, "_creation", _at_once),),
+    "NodeImage: they stay without their node": ((node_plan, "_delete_object", always(Plan())),),
+    "NodeImage: they keep their first labels": ((node_plan, "_build_changes", _first_labels),),
+    "NodeImage: nodes get one at once": ((node_plan, "_create_object", _at_once),),
 }
 
 
@@ -137,7 +137,7 @@ IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
     "ImageListPullJob: another template changes nothing": ((list_plan, "same", always(True)),),
     "ImageListPullJob: ImagePullJobs are always of another template": ((list_plan, "same", always(False)),),
     "ImageListPullJob: ImagePullJobs of images that are not listed stay": (
-        (list_plan, "_sorted_out", lambda original: lambda *args: (original(*args)[0], ())),
+        (list_plan, "_match_jobs", lambda original: lambda *args: (original(*args)[0], ())),
     ),
     "ImageListPullJob: it completes while images are pulled": (
         (

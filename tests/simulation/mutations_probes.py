@@ -127,7 +127,7 @@ def _any_labels(original: Any) -> Any:
 
     def of_pod(change: Any, around: Any) -> Any:
         old, new = change.old, change.new
-        if old is None or new is None or wakes._seen(old) != wakes._seen(new):
+        if old is None or new is None or wakes._pod_facts(old) != wakes._pod_facts(new):
             yield from original(change, around)
 
     return of_pod
@@ -139,7 +139,7 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
     "PodProbeMarker: pods are probed before they are initialized": (
         (snapshot, "is_probed", lambda _original: lambda pod: pod.is_active and bool(pod.node_name)),
     ),
-    "PodProbeMarker: probes that a marker has no more stay": ((entries, "_merged", _all_stay),),
+    "PodProbeMarker: probes that a marker has no more stay": ((entries, "_merge_probes", _all_stay),),
     "PodProbeMarker: probes go with those of a marker that ends alike": (
         (entries, "split_name", _by_ending),
     ),
@@ -155,10 +155,10 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
     ),
     "PodProbeMarker: one pod more is counted": ((KIND.control, "plan", _one_more),),
     "PodProbeMarker: pods wake none": (_deaf_to(KIND, "Pod"),),
-    "PodProbeMarker: labels of pods wake none": ((wakes, "_of_pod", _any_labels),),
+    "PodProbeMarker: labels of pods wake none": ((wakes, "_enqueue_by_pod", _any_labels),),
     "PodProbeMarker: NodePodProbes wake none": (_deaf_to(KIND, "NodePodProbe"),),
-    "NodePodProbe: every entry is of a pod that is gone": ((node_plan, "_kept", always([])),),
-    "NodePodProbe: it stays without its node": ((node_plan, "_deletion", _as_plan),),
+    "NodePodProbe: every entry is of a pod that is gone": ((node_plan, "_keep_entries", always([])),),
+    "NodePodProbe: it stays without its node": ((node_plan, "_delete_object", _as_plan),),
     "NodePodProbe: nodes wake none": (_deaf_to(NODE_POD_PROBE, "Node"),),
     "NodePodProbe: markers wake none": (_deaf_to(NODE_POD_PROBE, "PodProbeMarker"),),
     "NodePodProbe: what is not known counts as success": ((probe_marks, "_changed", _unknown_is_success),),

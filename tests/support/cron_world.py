@@ -16,6 +16,8 @@ from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobSettings, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.view.decoding import project_pod
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories
@@ -65,6 +67,7 @@ class CronWorld:
             },
         }
         self.children: dict[str, dict[str, Any]] = {}
+        self.pods: list[dict[str, Any]] = []
         self.made: list[str] = []
         self.events: list[str] = []
         self.settings = AdvancedCronJobSettings()
@@ -86,7 +89,8 @@ class CronWorld:
 
     def plan(self) -> Plan:
         view = CRON_JOB_VIEWS.project(orjson.dumps(self.document))
-        objects: dict[Any, list[Any]] = {CRON_JOB_VIEWS: [view]}
+        pods = [project_pod(orjson.dumps(pod)) for pod in self.pods]
+        objects: dict[Any, list[Any]] = {CRON_JOB_VIEWS: [view], POD_VIEWS: pods}
         for views in CHILD_VIEWS.values():
             project = views.projector()
             objects[views] = [

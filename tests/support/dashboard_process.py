@@ -75,10 +75,12 @@ class Hand:
         """The object as it is."""
         return decode(self.do(lambda client: client.get(resource, namespace, name)))
 
-    def token(self, namespace: str, name: str, *resources: str) -> str:
-        """Of a new service account that may read these in its namespace."""
+    def token(
+        self, namespace: str, name: str, *resources: str, verbs: tuple[str, ...] = ("get", "list", "watch")
+    ) -> str:
+        """Of a new service account that may read these in its namespace, or what `verbs` say."""
         self.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": name}})
-        rule = {"apiGroups": ["*"], "resources": list(resources), "verbs": ["get", "list", "watch"]}
+        rule = {"apiGroups": ["*"], "resources": list(resources), "verbs": list(verbs)}
         self.create(ROLES, namespace, {"metadata": {"name": name}, "rules": [rule]})
         subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
         ref = {"apiGroup": ROLES.group, "kind": "Role", "name": name}

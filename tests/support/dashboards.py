@@ -111,6 +111,12 @@ class Visitor:
         async with self.http.get(f"{self.url}{path}", headers=headers) as answer:
             return answer.status, answer.headers, await answer.read()
 
+    async def get_json(self, path: str) -> Any:
+        """The JSON of an answer that must be given."""
+        status, _, body = await self.get(path)
+        assert status == 200, body
+        return orjson.loads(body)
+
     @asynccontextmanager
     async def stream(self, page: str, **headers: str) -> AsyncIterator[Stream]:
         """The stream of a page: `rollouts`, `workload&kind=…`."""

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from pykruise.kinds import crds
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.kind import Kind
+from support.open_definitions import open_crds
 from support.scenario import Object, Stage
 
 __all__ = ["fields_in", "forbidden", "has_field"]
@@ -30,7 +30,7 @@ def fields_in(text: str) -> Iterator[str]:
 
 @cache
 def _schemas(kind: str) -> tuple[Mapping[str, Any], ...]:
-    (crd,) = [crd for crd in crds() if crd["spec"]["names"]["kind"] == kind]
+    (crd,) = [crd for crd in open_crds() if crd["spec"]["names"]["kind"] == kind]
     return tuple(version["schema"]["openAPIV3Schema"] for version in crd["spec"]["versions"])
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds import crds
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.schemas.builtin_types import fields_of
+from support.open_definitions import open_crds
 from support.schema_documents import Growth, document_of, typed_document_of
 
 Document = dict[str, Any]
@@ -59,7 +59,7 @@ class Whole(msgspec.Struct, frozen=True):
 @cache
 def objects() -> Mapping[str, Whole]:
     """By name."""
-    wholes = [_whole(crd["spec"], version) for crd in crds() for version in crd["spec"]["versions"]]
+    wholes = [_whole(crd["spec"], version) for crd in open_crds() for version in crd["spec"]["versions"]]
     return {whole.name: whole for whole in wholes}
 
 

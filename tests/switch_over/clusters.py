@@ -24,7 +24,7 @@ from switch_over.objects import Document, objects_at_rest
 from testbed.control_plane import ControlPlane
 from testbed.openkruise import NAMESPACE, OpenKruise
 
-__all__ = ["NODES", "Seen", "Switching", "differences"]
+__all__ = ["NODES", "Seen", "Switching", "differences", "without_specs"]
 
 KINDS: Final = (
     "clonesets.apps.kruise.io,statefulsets.apps.kruise.io,daemonsets.apps.kruise.io,uniteddeployments,sidecarsets,"
@@ -87,17 +87,19 @@ class Switching:
         if done.returncode:
             self.refused[f"{document['kind']} {document['metadata']['name']}"] = done.stderr.strip()
 
-    async def use(self, manager: str, *, waits_s: float = 0.0) -> None:
+    async def use(self, manager: str, *, waits_s: float = 0.0, with_definitions: bool = False) -> None:
         """End the manager that works, start the other one, and return when it leads. `waits_s`: for rollouts to go on
-        before the switch."""
+        before the switch. `with_definitions`: those of the other one as well."""
         await asyncio.sleep(waits_s)
         before = self._holder()
         if manager == "pykruise":
             await self.original.stop()
-            self._install_own()
+            self._install_own(with_definitions=with_definitions)
             self._start_own()
         else:
             self._stop_own()
+            if with_definitions:
+                await self.original.install(kind="CustomResourceDefinition")
             await self.original.start()
         await self._leads(manager, before)
 
@@ -171,8 +173,13 @@ class Switching:
             while len(self._items("nodeimages")) < len(self._items("nodes")):
                 await asyncio.sleep(1)
 
-    def _install_own(self) -> None:
-        command = [*PYKRUISE, "install", "--no-crds", "--webhook-host=127.0.0.1"]
+    def _install_own(self, *, with_definitions: bool) -> None:
+        """`with_definitions`: they store what the release's do."""
+        command = [*PYKRUISE, "install", "--webhook-host=127.0.0.1"]
+        if not with_definitions:
+            command.append("--no-crds")
+        elif self.original.version == "1.8":
+            command.append("--stored-version=v1alpha1")
         command += [f"--webhook-port={self.original.webhook_port}", f"--feature-gates={self.original.gates}"]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
@@ -210,6 +217,16 @@ class Switching:
         done = self.kubectl("get", "lease", "kruise-manager", "-n", NAMESPACE, "-o", "json", check=False)
         spec: Document = _json(done.stdout)["spec"] if not done.returncode else {}
         return f"{spec.get('holderIdentity') or ''}"
+
+
+def without_specs(seen: Seen) -> Seen:
+    """The same without what another version of an object says otherwise; its generation tells whether it changed."""
+    versioned = ("spec", "data")
+    objects = {
+        name: {field: value for field, value in item.items() if field not in versioned}
+        for name, item in seen.objects.items()
+    }
+    return Seen(seen.pods, objects)
 
 
 def differences(before: Seen, after: Seen) -> list[str]:

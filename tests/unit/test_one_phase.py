@@ -17,8 +17,8 @@ from pykruise.dashboard.rollouts import rollout_row
 from pykruise.kinds import all_shown, kinds
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy, encode, get_path
+from pykruise.manager.known_causes import document_of
 from pykruise.manager.lua_health import STATUSES, health_script
-from pykruise.manager.state_metrics import document_of
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import (
     Condition,

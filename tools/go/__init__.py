@@ -1,4 +1,4 @@
-"""Programs in Go that check what this repository has: each is a module in this folder, built once.
+"""Go programs that check this repository: each is a module in this folder, built once.
 
 go.mod ──`go build`──▶ cache ──▶ program(name)      python -m tools.go actionlint FILE…
 """
@@ -24,7 +24,9 @@ _HERE: Final = Path(__file__).parent
 
 
 def program(name: str) -> Path:
-    """The program, built if it is not there; the first time takes a minute. Raises BuildError."""
+    """Return the path of the program, and build it if it is missing. The first build takes a minute. Raises
+    BuildError.
+    """
     module = _HERE / name
     key = hashlib.sha256((module / "go.sum").read_bytes()).hexdigest()[:16]
     built = cache_dir() / f"{name}-{key}"

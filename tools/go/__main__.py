@@ -1,4 +1,4 @@
-"""`python -m tools.go actionlint FILE…`: builds the program if it is not there, and runs it."""
+"""`python -m tools.go actionlint FILE…`: build the program if it is missing, and run it."""
 
 import os
 import sys

@@ -1,1 +1,1 @@
-"""Facts about the minors of Kubernetes, read from its own Go modules. Run: python -m tools.kubernetes_facts"""
+"""Facts about the minor versions of Kubernetes, read from its own Go modules. Run: python -m tools.kubernetes_facts"""

@@ -1,14 +1,14 @@
-"""Make the facts about Kubernetes' types, minor by minor: `python -m tools.kubernetes_facts`.
+"""Generate the facts about Kubernetes' types for each minor version: `python -m tools.kubernetes_facts`.
 
     k8s.io/api, apimachinery, apiextensions-apiserver of a minor ──facts.go──▶ fields and protobuf numbers
     k8s.io/kubernetes of a minor: api/openapi-spec/swagger.json  ───────────▶ how lists and maps merge
-    k8s.io/kubernetes of the newest: pkg/features/kube_features.go ─────────▶ since when which gate is there, and is on
-        ──▶ packages/kube/…/data/{types,merge_keys}.json           what the newest minor has
-        ──▶ packages/kube/…/data/{types,merge_keys}_before.json    how each older minor differs from the one after it
+    k8s.io/kubernetes of the newest: pkg/features/kube_features.go ─────────▶ first minor of each gate, first minor on
+        ──▶ packages/kube/…/data/{types,merge_keys}.json           the facts of the newest minor
+        ──▶ packages/kube/…/data/{types,merge_keys}_before.json    differences of each older minor from the next one
         ──▶ packages/kube/…/data/gates.json, packages/sandbox/…/data/protobuf.json
 
-Needs Go, and the Go proxy unless its cache has the modules; takes about five minutes. Run it when a minor is released:
-add it to MINORS, run, and read what `git diff` says of types_before.json.
+It needs Go, and the Go proxy unless Go's cache has the modules, and takes about five minutes. When a minor is
+released, add it to MINORS, run this, and review the changes in types_before.json with `git diff`.
 """
 
 import json
@@ -40,20 +40,20 @@ def main() -> None:
     """Write all files."""
     read = {minor: _types_of(minor) for minor in MINORS}
     newest = MINORS[-1]
-    kept = _reached(read[newest]["types"], json.loads((_KUBE / "types.json").read_text()))
-    types = {minor: _only(read[minor]["types"], kept) for minor in MINORS}
+    kept = _find_reached(read[newest]["types"], json.loads((_KUBE / "types.json").read_text()))
+    types = {minor: _select_definitions(read[minor]["types"], kept) for minor in MINORS}
     _write_series(_KUBE, "types", types)
     _write_series(_KUBE, "merge_keys", {minor: _merge_keys(minor, types[minor]) for minor in MINORS})
-    _write(_KUBE / "gates.json", _gates(newest))
+    _write_file(_KUBE / "gates.json", _read_gates(newest))
     known = json.loads((_SANDBOX / "protobuf.json").read_text())
     numbers = {name: read[newest]["protobuf"].get(name, known.get(name)) for name in sorted({*kept, *known})}
-    _write(
+    _write_file(
         _SANDBOX / "protobuf.json", {name: fields for name, fields in numbers.items() if fields is not None}
     )
 
 
 def _types_of(minor: str) -> dict[str, Definitions]:
-    """`types` and `protobuf` of all definitions of a minor."""
+    """Return `types` and `protobuf` of all definitions of a minor."""
     version = f"v0{minor.removeprefix('1')}.0"
     with tempfile.TemporaryDirectory(prefix="kubernetes-facts-") as name:
         folder = Path(name)
@@ -67,8 +67,8 @@ def _types_of(minor: str) -> dict[str, Definitions]:
     return result
 
 
-def _reached(definitions: Definitions, names: Collection[str]) -> set[str]:
-    """These definitions and all that their fields hold."""
+def _find_reached(definitions: Definitions, names: Collection[str]) -> set[str]:
+    """Return the names of these definitions and of all definitions that their fields refer to."""
     reached: set[str] = set()
     todo = [*names, *_ROOTS]
     while todo:
@@ -79,14 +79,14 @@ def _reached(definitions: Definitions, names: Collection[str]) -> set[str]:
     return reached
 
 
-def _only(definitions: Definitions, names: Collection[str]) -> Definitions:
+def _select_definitions(definitions: Definitions, names: Collection[str]) -> Definitions:
     return {name: dict(sorted(definitions[name].items())) for name in sorted(names) if name in definitions}
 
 
 def _merge_keys(minor: str, types: Definitions) -> Definitions:
     described = json.loads(_file_of(minor, "api/openapi-spec/swagger.json"))["definitions"]
     rules: Definitions = {}
-    for name in sorted({*types, *_reached_scalars(described, types)}):
+    for name in sorted({*types, *_find_reached_scalars(described, types)}):
         properties = (described.get(name) or {}).get("properties") or {}
         fields = {field: _merge_rule(schema, described) for field, schema in sorted(properties.items())}
         if name in described:
@@ -94,12 +94,12 @@ def _merge_keys(minor: str, types: Definitions) -> Definitions:
     return rules
 
 
-def _reached_scalars(described: Mapping[str, Any], types: Definitions) -> Iterator[str]:
-    """Definitions without fields (quantities, times) that fields of `types` refer to."""
+def _find_reached_scalars(described: Mapping[str, Any], types: Definitions) -> Iterator[str]:
+    """Yield the definitions without fields (quantities, times) that fields of `types` refer to."""
     for name in types:
         for schema in ((described.get(name) or {}).get("properties") or {}).values():
             for part in (schema, schema.get("items") or {}, schema.get("additionalProperties") or {}):
-                if target := _target(part):
+                if target := _target_of(part):
                     yield target
 
 
@@ -107,11 +107,11 @@ def _merge_rule(schema: Mapping[str, Any], described: Mapping[str, Any]) -> dict
     rule = {name: schema[extension] for extension, name in _EXTENSIONS.items() if extension in schema}
     if schema.get("type") == "array":
         item = schema["items"]
-        of = {"of": "list", "ref": _target(item), "itemMapType": _map_type(item, described)}
-    elif schema.get("type") == "object" and (target := _target(schema.get("additionalProperties") or {})):
+        of = {"of": "list", "ref": _target_of(item), "itemMapType": _map_type(item, described)}
+    elif schema.get("type") == "object" and (target := _target_of(schema.get("additionalProperties") or {})):
         of = {"of": "map", "ref": target}
     else:
-        of = {"ref": _target(schema), "mapType": rule.get("mapType") or _map_type(schema, described)}
+        of = {"ref": _target_of(schema), "mapType": rule.get("mapType") or _map_type(schema, described)}
     return {**rule, **{name: value for name, value in of.items() if value}}
 
 
@@ -126,15 +126,17 @@ _EXTENSIONS: Final = {
 
 def _map_type(schema: Mapping[str, Any], described: Mapping[str, Any]) -> str:
     own: str = schema.get("x-kubernetes-map-type") or ""
-    return own or (described.get(_target(schema)) or {}).get("x-kubernetes-map-type") or ""
+    return own or (described.get(_target_of(schema)) or {}).get("x-kubernetes-map-type") or ""
 
 
-def _target(schema: Mapping[str, Any]) -> str:
+def _target_of(schema: Mapping[str, Any]) -> str:
     return str(schema.get("$ref") or "").rpartition("/")[2]
 
 
-def _gates(minor: str) -> dict[str, dict[str, str]]:
-    """Each gate that decides about pods: since which minor it is there, and since which it is on."""
+def _read_gates(minor: str) -> dict[str, dict[str, str]]:
+    """Return each gate that affects pods, with the minor in which it was added and the minor in which it was switched
+    on.
+    """
     source = _file_of(minor, "pkg/features/kube_features.go")
     asked = set(re.findall(r"features\.(\w+)\)", _file_of(minor, "pkg/api/pod/util.go"))) | {*_FURTHER_GATES}
     gates: dict[str, dict[str, str]] = {}
@@ -163,20 +165,23 @@ def _file_of(minor: str, path: str) -> str:
 
 
 def _write_series(folder: Path, name: str, series: Mapping[str, Definitions]) -> None:
-    """The newest minor's, and for each older one what differs from the one after it."""
-    _write(folder / f"{name}.json", series[MINORS[-1]])
+    """Write the definitions of the newest minor, and for each older minor its differences from the next one."""
+    _write_file(folder / f"{name}.json", series[MINORS[-1]])
     before = {
-        older: _difference(series[newer], series[older]) for older, newer in reversed(list(pairwise(MINORS)))
+        older: _find_difference(series[newer], series[older])
+        for older, newer in reversed(list(pairwise(MINORS)))
     }
     blocks = [
-        f"{json.dumps(minor)}: {{\n{_lines(changed)}\n}}" if changed else f"{json.dumps(minor)}: {{}}"
+        f"{json.dumps(minor)}: {{\n{_format_lines(changed)}\n}}" if changed else f"{json.dumps(minor)}: {{}}"
         for minor, changed in before.items()
     ]
     (folder / f"{name}_before.json").write_text("{\n" + ",\n".join(blocks) + "\n}\n")
 
 
-def _difference(newer: Definitions, older: Definitions) -> dict[str, Any]:
-    """What makes the older minor's definitions of the newer one's; null: there is none."""
+def _find_difference(newer: Definitions, older: Definitions) -> dict[str, Any]:
+    """Return the changes that turn the newer minor's definitions into the older minor's. null: the older minor lacks
+    it.
+    """
     difference: dict[str, Any] = {name: None for name in newer if name not in older}
     for name, fields in older.items():
         other = newer.get(name) or {}
@@ -190,11 +195,11 @@ def _difference(newer: Definitions, older: Definitions) -> dict[str, Any]:
     return dict(sorted(difference.items()))
 
 
-def _write(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text("{\n" + _lines(value) + "\n}\n")
+def _write_file(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text("{\n" + _format_lines(value) + "\n}\n")
 
 
-def _lines(value: Mapping[str, Any]) -> str:
+def _format_lines(value: Mapping[str, Any]) -> str:
     return ",\n".join(f"  {json.dumps(name)}: {json.dumps(fields)}" for name, fields in value.items())
 
 

@@ -1,8 +1,9 @@
-"""`python -m tools.release VERSION`: makes everything that a release has, of the last commit.
+"""`python -m tools.release VERSION`: build all parts of a release from the last commit.
 
 stage ──▶ build each part ──▶ bills, checksums, provenance, notes ──▶ dist/release/VERSION
 
-Two runs of the same commit make the same bytes while the package indexes serve the same packages; `--twice` sees to it.
+Two runs on the same commit build the same bytes while the package indexes serve the same packages. `--twice` checks
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 
 def release(sources: Sources, folder: Path, *, builder: str, cache: Path) -> list[Path]:
-    """Make all files of a release in a folder; returns them. Raises ReleaseError, BuildError."""
+    """Build all files of a release in a folder, and return them. Raises ReleaseError, BuildError."""
     folder.mkdir(parents=True)
     print(f"release {sources.version} of {sources.commit[:12]} into {folder}")
     wheels = _said("wheels and source distributions", distributions.build(sources, folder))
@@ -60,7 +61,7 @@ def _said(what: str, made: T) -> T:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Make a release, or the same twice and compare."""
+    """Build a release, or build it twice and compare."""
     parser = argparse.ArgumentParser(prog="python -m tools.release", description="Make a release.")
     parser.add_argument("version")
     parser.add_argument("--out", type=Path, default=_CHECKOUT / "dist/release")
@@ -72,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     folder = options.out / options.version
     try:
-        options.commit = _commit_named(options.commit)  # once: HEAD may be another commit by the second run
+        options.commit = _commit_named(options.commit)  # resolve once: HEAD may change before the second run
         made = _made(options, folder)
         if options.twice:
             again = _made(options, options.out / f"{options.version}-again")
@@ -92,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _commit_named(name: str) -> str:
-    """Hash of the commit that a name means now."""
+    """Return the hash of the commit that the name refers to now."""
     done = subprocess.run(
         ["git", "-C", str(_CHECKOUT), "rev-parse", "--verify", f"{name}^{{commit}}"],
         capture_output=True,

@@ -1,8 +1,8 @@
-"""Bills of materials as CycloneDX 1.6: of each image and architecture, of the plugin's files and of each wheel.
+"""Bills of materials as CycloneDX 1.6, for each image and architecture, the plugin's files and each wheel.
 
 packages of an image, wheels ──▶ bill ──▶ NAME.cdx.json
 
-Nothing in them differs between two builds of the same: no time, and a serial number that is the content's hash.
+Two builds of the same content give the same bill: it has no time, and its serial number is the hash of its content.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def build(
     images: Sequence[ReleasedImage],
     plugins: Iterable[Path],
 ) -> list[Path]:
-    """Write all of them."""
+    """Write all bills."""
     written = []
     for image in images:
         for architecture, packages in image.packages.items():
@@ -56,12 +56,12 @@ def write_bill(folder: Path, name: str, document: Mapping[str, Any]) -> Path:
 
 
 def locked_packages(text: str) -> list[tuple[str, str]]:
-    """Names and versions of a file of requirements with hashes."""
+    """Return the names and versions from the text of a requirements file with hashes."""
     return re.findall(r"^([A-Za-z0-9._-]+)==([^\s;]+)", text, re.MULTILINE)
 
 
 def _bill_of_wheel(wheel: Path) -> dict[str, Any]:
-    """A wheel has ranges, not versions, of what it needs."""
+    """Return the bill of a wheel. A wheel requires ranges of versions, so its components have no exact versions."""
     with zipfile.ZipFile(wheel) as archive:
         name = next(text for text in archive.namelist() if text.endswith(".dist-info/METADATA"))
         about = HeaderParser().parsestr(archive.read(name).decode())

@@ -1,8 +1,8 @@
-"""The chart as Helm packs it, and as an OCI artifact that `helm install oci://…` takes from a registry.
+"""The chart packed as Helm does, and as an OCI artifact that `helm install oci://…` pulls from a registry.
 
 charts/pykruise ──▶ pykruise-VERSION.tgz ──▶ pykruise-chart-VERSION.oci.tar
 
-Rule: a chart is an OCI image whose configuration is Chart.yaml as JSON and whose one layer is the packed chart.
+Rule: a chart is an OCI image. Its configuration is Chart.yaml as JSON, and its only layer is the packed chart.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEFT_OUT: Final = frozenset({".helmignore", "icon.svg"})
 
 
 def build(sources: Sources, folder: Path) -> list[Path]:
-    """Write both."""
+    """Write both files."""
     chart = sources.root / "charts/pykruise"
     packed = pack(chart, time_s=sources.time_s)
     plain = folder / f"pykruise-{sources.chart_version}.tgz"
@@ -40,7 +40,7 @@ def build(sources: Sources, folder: Path) -> list[Path]:
 
 
 def pack(chart: Path, *, time_s: int) -> bytes:
-    """The chart as Helm packs it: all files below a folder of its name, sorted, all of one time."""
+    """Return the chart packed as Helm does: all files in a folder with the chart's name, sorted, with the same time."""
     name = yaml.safe_load((chart / "Chart.yaml").read_text("utf-8"))["name"]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -56,7 +56,7 @@ def pack(chart: Path, *, time_s: int) -> bytes:
 
 
 def artifact_of(packed: bytes, about: dict[str, Any]) -> Image:
-    """The packed chart as registries store it."""
+    """Return the packed chart as registries store it."""
     config = json.dumps(about, sort_keys=True).encode()
     annotations = {
         "org.opencontainers.image.title": about["name"],

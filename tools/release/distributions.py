@@ -1,4 +1,4 @@
-"""Wheels and source distributions of all distributions, the same bytes each time.
+"""Wheels and source distributions of all distributions. Each build gives the same bytes.
 
 Sources ──hatchling──▶ *.whl, *.tar.gz
 """
@@ -25,7 +25,7 @@ for builder in (WheelBuilder, SdistBuilder):
 
 
 def build(sources: Sources, folder: Path) -> dict[str, Path]:
-    """Build them; returns the wheels by the names of their folders in packages/. Raises ReleaseError."""
+    """Build the distributions. Return the wheels by the names of their folders in packages/. Raises ReleaseError."""
     wheels: dict[str, Path] = {}
     for name in DISTRIBUTIONS:
         place = sources.root / "packages" / name

@@ -1,4 +1,4 @@
-"""The images of manager, agent and dashboard, each of all architectures under one digest.
+"""The images of the manager, the agent and the dashboard, each with all architectures under one digest.
 
 wheels, Debian's packages ──testbed.product_images──▶ Image by architecture ──▶ index ──▶ NAME-VERSION.oci.tar
 """
@@ -27,16 +27,16 @@ _TITLES: Final = {
 
 @dataclass(frozen=True)
 class ReleasedImage:
-    """One image with what is in it, by architecture."""
+    """One image with its contents by architecture."""
 
     recipe: Recipe
     image: Image
-    """Its manifest is an index."""
+    """The image; its manifest is an index."""
     packages: Mapping[str, tuple[Package, ...]]
 
     @property
     def name(self) -> str:
-        """`kruise-manager`."""
+        """Name of the image, such as `kruise-manager`."""
         return self.recipe.name.rpartition("/")[2]
 
 
@@ -48,7 +48,7 @@ def build(
     architectures: Sequence[str] = ARCHITECTURES,
     recipes: Sequence[Recipe] = (MANAGER, AGENT, DASHBOARD),
 ) -> list[ReleasedImage]:
-    """Build them, and write an archive of each."""
+    """Build the images, and write an archive of each."""
     built = {
         architecture: {
             recipe: image

@@ -1,4 +1,4 @@
-"""What is applied to a cluster without any tool of ours: the output of commands of the released version.
+"""Manifests that are applied to a cluster without any tool of ours: the output of commands of the released version.
 
 wheels ──unpacked──▶ `pykruise install`, `pykruise crds` ──▶ install.yaml, crds.yaml
 """
@@ -19,7 +19,9 @@ __all__ = ["build"]
 
 
 def build(folder: Path, wheels: Mapping[str, Path]) -> list[Path]:
-    """Write both. Without a registry `install.yaml` names images that are published nowhere, as `install` says."""
+    """Write both files. Without a registry, `install.yaml` names images that are published nowhere, as `install`
+    warns.
+    """
     written = []
     with tempfile.TemporaryDirectory(prefix="pykruise-release-") as site:
         for wheel in wheels.values():
@@ -32,7 +34,7 @@ def build(folder: Path, wheels: Mapping[str, Path]) -> list[Path]:
                 f" assert pykruise.cli.__file__.startswith({site!r}), pykruise.cli.__file__;"
                 f" sys.exit(run_app([{command!r}], program='pykruise'))"
             )
-            # -S and -I: nothing of a checkout that is installed beside; only what it depends on.
+            # -S and -I: import only the dependencies, nothing from an installed checkout.
             done = subprocess.run(
                 [sys.executable, "-I", "-c", _without_checkout(program)],
                 capture_output=True,
@@ -49,7 +51,9 @@ def build(folder: Path, wheels: Mapping[str, Path]) -> list[Path]:
 
 
 def _without_checkout(program: str) -> str:
-    """An editable installation in this environment would be found beside what is unpacked."""
+    """Return the program with a start that hides an editable installation, which Python would find besides the
+    unpacked wheels.
+    """
     return (
         "import sys; sys.path[:] = [one for one in sys.path if not one.rstrip('/').endswith('/src')]; "
         + program

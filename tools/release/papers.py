@@ -1,9 +1,9 @@
-"""What goes with the files of a release: checksums, where they come from, and what is new.
+"""Documents that accompany the files of a release: checksums, provenance, and release notes.
 
 files ──▶ SHA256SUMS      files, commit ──▶ provenance.intoto.json      CHANGELOG.md ──▶ RELEASE_NOTES.md
 
-Rule: the statement is in-toto's v1, its predicate SLSA provenance v1. It is not signed here: the pipeline signs what a
-release has, with an identity that this machine does not have.
+Rule: the statement is in-toto's v1, its predicate is SLSA provenance v1. It is not signed here. The pipeline signs a
+release with an identity that this machine does not have.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v1"
 
 
 def checksums(files: Iterable[Path]) -> str:
-    """Lines that `sha256sum --check` reads."""
+    """Return the lines that `sha256sum --check` reads."""
     return "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(files))
 
 
 def provenance(
     sources: Sources, files: Iterable[Path], *, builder: str, images: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The statement about all files and images (their digests by name): of which commit, and how they were made."""
+    """Return the statement about all files and images (their digests by name): the commit, and how they were built."""
     where = f"git+{sources.repository}" if sources.repository else "git+file://checkout"
     subjects = [{"name": file.name, "digest": {"sha256": _sha256(file)}} for file in sorted(files)]
     subjects += [
@@ -71,7 +71,7 @@ def _locks(sources: Sources) -> list[dict[str, Any]]:
 
 
 def changes_of(changelog: str, version: str) -> str:
-    """What the changelog says of a version: under its heading, or under the one that is unreleased."""
+    """Return the changelog's text for a version: the section of the version, or else the unreleased section."""
     parts = re.split(r"^## (.+)$", changelog, flags=re.MULTILINE)
     by_heading = dict(zip(parts[1::2], parts[2::2], strict=True))
     named = [text for heading, text in by_heading.items() if heading.split(",")[0].strip() == version]
@@ -82,7 +82,7 @@ def changes_of(changelog: str, version: str) -> str:
 
 
 def notes(sources: Sources, images: Mapping[str, str]) -> str:
-    """What a release page shows: how to install it, what is new, and how to verify it."""
+    """Return the text of a release page: how to install the release, its changes, and how to verify it."""
     registry = sources.registry or "registry.example.com/team"
     changes = changes_of((sources.root / "CHANGELOG.md").read_text("utf-8"), sources.version)
     lines = "\n".join(f"| `{name}` | `{digest}` |" for name, digest in sorted(images.items()))

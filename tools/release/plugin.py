@@ -1,10 +1,10 @@
-"""`kubectl kruise` and `pykruise` as one file for each platform, which needs nothing but a Python.
+"""`kubectl kruise` and `pykruise` as one file for each platform, which needs only a Python.
 
 supply/dashboard.txt ──pip download, by hash──▶ wheels of each Python ──▶ parts ──▶ kubectl-kruise-PLATFORM
 
-The file is a shell script that looks for a Python, with a zip archive behind it that Python runs. At its first start it
-unpacks the part of that Python into the user's cache, under the hash of the file. Called by another name it is that
-program: `pykruise`, `kubectl_complete-kruise`.
+The file is a shell script followed by a zip archive. The script finds a Python, and the Python runs the archive. At
+its first start the archive unpacks the part for that Python into the user's cache, in a folder named by the hash of
+the file. Called by another name it runs that program: `pykruise`, `kubectl_complete-kruise`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 
 @dataclass(frozen=True)
 class Platform:
-    """An operating system and architecture, as krew names them, and the tags of wheels for it."""
+    """An operating system and architecture, as krew names them, with its tags of wheels."""
 
     os: str
     architecture: str
@@ -41,7 +41,7 @@ class Platform:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """Name of the platform's file."""
         return f"{self.os}-{self.architecture}"
 
 
@@ -58,7 +58,7 @@ PLATFORMS: Final = (
         ),
     ),
 )
-"""Platforms for which all packages have wheels; elsewhere pip and uv install it."""
+"""Platforms for which all packages have wheels. On other platforms, pip and uv install the program."""
 
 _SHELL: Final = """#!/bin/sh
 for python in ${PYKRUISE_PYTHON:-} __PYTHONS__ python3; do
@@ -115,7 +115,7 @@ def build(
     platforms: Sequence[Platform] = PLATFORMS,
     pythons: Sequence[str] = PYTHONS,
 ) -> list[Path]:
-    """Write a file for each platform and the manifest of krew. `cache`: a folder for what is downloaded."""
+    """Write a file for each platform and the manifest of krew. `cache`: the folder for downloads."""
     own = [wheels[name] for name in DISTRIBUTIONS]
     files = {}
     for platform in platforms:
@@ -154,7 +154,7 @@ def _downloaded(requirements: Path, platform: Platform, python: str, cache: Path
 
 
 def single_file(own: Iterable[Path], by_python: Mapping[str, Sequence[Path]]) -> bytes:
-    """The file of one platform. Wheels that all Pythons have in common are in it once."""
+    """Return the file of one platform. It contains wheels that are the same for all Pythons only once."""
     lists = [{wheel.name: wheel for wheel in result} for result in by_python.values()]
     common = set.intersection(*map(set, lists)) if lists else set()
     parts = {"common": [*own, *(lists[0][name] for name in sorted(common))]}
@@ -179,7 +179,7 @@ def _shell(pythons: Sequence[str]) -> str:
 
 
 def _packed(wheels: Iterable[Path]) -> bytes:
-    """The files of wheels in one zip archive, sorted, all of one time."""
+    """Pack the files of wheels into one zip archive, sorted, with the same time."""
     members: dict[str, bytes] = {}
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
@@ -194,14 +194,14 @@ def _packed(wheels: Iterable[Path]) -> bytes:
 def _add(
     archive: zipfile.ZipFile, name: str, content: bytes, *, compression: int = zipfile.ZIP_STORED
 ) -> None:
-    entry = zipfile.ZipInfo(name)  # of 1980, the earliest time that there is
+    entry = zipfile.ZipInfo(name)  # with the year 1980, the earliest possible time
     entry.compress_type = compression
     entry.external_attr = 0o644 << 16
     archive.writestr(entry, content)
 
 
 def krew_manifest(sources: Sources, files: Mapping[Platform, Path]) -> str:
-    """The manifest of krew, which installs the file that fits a platform as `kubectl-kruise`."""
+    """Return the manifest of krew, which installs the file that fits a platform as `kubectl-kruise`."""
     base = f"{sources.repository or 'https://example.com/pykruise'}/releases/download/{sources.tag}"
     lines = [
         "apiVersion: krew.googlecontainertools.github.com/v1alpha2",
@@ -233,7 +233,7 @@ def krew_manifest(sources: Sources, files: Mapping[Platform, Path]) -> str:
 
 
 def _archived(file: Path, sources: Sources) -> bytes:
-    """The same in a .tar.gz beside it, as krew takes it: with the licence."""
+    """Return the file as a .tar.gz with the licence, as krew requires, and write it beside the file."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         members = (("kubectl-kruise", file, 0o755), ("LICENSE", sources.root / "LICENSE", 0o644))
@@ -248,7 +248,7 @@ def _archived(file: Path, sources: Sources) -> bytes:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Make the file of this machine's Python from the checkout, with what is installed beside it."""
+    """Build the file for this machine's Python, from the checkout and its installed dependencies."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     names = {"x86_64": "amd64", "aarch64": "arm64"}
     here = (sys.platform, names.get(machine.machine(), machine.machine()))

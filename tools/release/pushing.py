@@ -1,10 +1,10 @@
-"""Pushes OCI archives to a registry, without an engine.
+"""Pushes OCI archives to a registry, without a container engine.
 
-archive ──▶ Layout: blobs by digest ──▶ Registry.push(): blobs that are missing, manifests, the tag
+archive ──▶ Layout: blobs by digest ──▶ Registry.push(): missing blobs, manifests, the tag
     python -m tools.release.pushing registry.example.com/team build/images/*.tar
 
-The login is that of docker or podman: their configuration files, and their credential helpers.
-Rule: OCI distribution specification 1.1, push; tokens as registries of Docker's kind give them.
+It uses the login of docker or podman, from their configuration files and credential helpers. Rule: OCI distribution
+specification 1.1, push; tokens in the way of Docker's registries.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 class PushError(Exception):
-    """What a registry refused, or why it could not be asked; the message says which."""
+    """The registry refused the push or could not be reached; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """An archive: its blobs, and the manifest that its index names."""
+    """An archive: its blobs, and the manifest to which its index refers."""
 
     name: str
-    """As its index says: the last part of the repository, such as `kruise-manager`."""
+    """Name in the index: the last part of the repository, such as `kruise-manager`."""
     repository: str
-    """The whole of it, without the host."""
+    """The complete repository, without the host."""
     tag: str
     root: Mapping[str, Any]
-    """The descriptor of the manifest, or of an index of several."""
+    """Descriptor of the manifest, or of an index of several manifests."""
     blobs: Mapping[str, bytes]
-    """By digest."""
+    """Blobs by digest."""
 
 
 def read_archive(file: Path) -> Layout:
@@ -75,7 +75,7 @@ def read_archive(file: Path) -> Layout:
 
 
 def image_in(layout: Layout, architecture: str) -> Image:
-    """The image of one architecture. Raises PushError when it is not in there."""
+    """Return the image of one architecture. Raises PushError if the archive does not contain it."""
     for entry in json.loads(layout.blobs[layout.root["digest"]]).get("manifests", ()):
         if entry["platform"]["architecture"] == architecture:
             manifest = layout.blobs[entry["digest"]]
@@ -94,7 +94,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def credentials_of(host: str, environ: Mapping[str, str]) -> str:
-    """`name:password` that docker or podman keep for a registry; empty: none."""
+    """Return `name:password` that docker or podman store for a registry; empty: no login."""
     for file in _login_files(environ):
         try:
             config = json.loads(file.read_text("utf-8"))
@@ -134,7 +134,7 @@ def _from_helper(helper: str, host: str) -> str:
 
 
 class Registry:
-    """A registry, and the path below which everything is pushed: `registry.example.com/team`."""
+    """A registry and the path for all pushed repositories: `registry.example.com/team`."""
 
     def __init__(self, place: str, *, environ: Mapping[str, str], is_plain: bool | None = None) -> None:
         self.host, _, self.path = place.strip("/").partition("/")
@@ -145,7 +145,7 @@ class Registry:
         self._authorization = ""
 
     def push(self, layout: Layout, *, name: str = "", tag: str = "") -> str:
-        """Push an archive; returns its name with its digest. Raises PushError."""
+        """Push an archive, and return its name with its digest. Raises PushError."""
         repository = "/".join(filter(None, (self.path, name or layout.name)))
         self._push_manifest(repository, layout, layout.root, tag or layout.tag)
         return f"{self.host}/{repository}:{tag or layout.tag}@{layout.root['digest']}"
@@ -153,7 +153,7 @@ class Registry:
     def _push_manifest(
         self, repository: str, layout: Layout, descriptor: Mapping[str, Any], reference: str
     ) -> None:
-        """What a manifest refers to goes first: registries refuse one whose parts are missing."""
+        """Push a manifest after its parts: registries refuse a manifest with missing parts."""
         content = layout.blobs[descriptor["digest"]]
         manifest = json.loads(content)
         for child in manifest.get("manifests", ()):
@@ -186,7 +186,7 @@ class Registry:
         *,
         missing_is_fine: bool = False,
     ) -> Mapping[str, str] | None:
-        """The answer's headers; None: it is not there. A registry that wants a login gets one."""
+        """Return the headers of the answer; None: the object does not exist. Logs in when the registry requires it."""
         url = path if "://" in path else f"{self._base}{path}"
         for is_second in (False, True):
             request = urllib.request.Request(url, data=content, method=method, headers=dict(headers or {}))
@@ -229,7 +229,7 @@ class Registry:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Push archives; says each name with its digest."""
+    """Push archives, and print the name of each with its digest."""
     parser = argparse.ArgumentParser(description="Push OCI archives to a registry.")
     parser.add_argument("registry", help="registry.example.com/team")
     parser.add_argument("archives", nargs="+", type=Path)

@@ -1,9 +1,9 @@
-"""A copy of the committed sources in which the version, and where things are published, is written.
+"""A copy of the committed sources that contains the version and the places of publication.
 
 git archive ──▶ folder ──▶ stamp(): version.py, pins, chart, links ──▶ Sources
 
-Nothing that is not committed is part of a release. The time in what is made is that of the commit, so that two releases
-of one commit are the same bytes.
+Only committed files are part of a release. All built files have the time of the commit, so that two releases of one
+commit are the same bytes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Final
 __all__ = ["DISTRIBUTIONS", "ReleaseError", "Sources", "stage"]
 
 DISTRIBUTIONS: Final = ("kube", "sandbox", "agent", "pykruise", "dashboard")
-"""Folders of packages/, in the order in which they need each other."""
+"""Folders of packages/, each after the folders that it depends on."""
 
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+((a|b|rc)[0-9]+)?")
 
 
 class ReleaseError(Exception):
-    """Why no release can be made; the message says what to do."""
+    """A release cannot be built; the message says how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,20 @@ class Sources:
     version: str
     commit: str
     time_s: int
-    """When it was committed; of all that is made."""
+    """Time of the commit, which all built files get."""
     registry: str = ""
-    """Where images and the chart are published, such as registry.example.com/team; empty: nowhere."""
+    """Registry for the images and the chart, such as registry.example.com/team; empty: they are not published."""
     repository: str = ""
-    """The address of the repository in a browser; empty: unknown."""
+    """Web address of the repository; empty: unknown."""
 
     @property
     def chart_version(self) -> str:
-        """As semantic versioning writes it: `1.0.0-rc.1` of `1.0.0rc1`."""
+        """The version in the form of semantic versioning: `1.0.0-rc.1` for `1.0.0rc1`."""
         return re.sub(r"(a|b|rc)([0-9]+)$", r"-\1.\2", self.version)
 
     @property
     def tag(self) -> str:
-        """Of images and of the commit."""
+        """Tag of the images and of the commit."""
         return f"v{self.version}"
 
 
@@ -63,7 +63,7 @@ def stage(
     repository: str = "",
     commit: str = "HEAD",
 ) -> Sources:
-    """Copy the committed sources into a folder, and write version and places into them. Raises ReleaseError."""
+    """Copy the committed sources into a folder, and write the version and places into them. Raises ReleaseError."""
     if not _VERSION.fullmatch(version):
         raise ReleaseError(f"{version!r} is no version; write 1.2.3, or 1.2.3rc1")
     text = _git(checkout, "rev-parse", commit).decode().strip()
@@ -83,7 +83,9 @@ def _git(checkout: Path, *arguments: str) -> bytes:
 
 
 def stamp(sources: Sources) -> None:
-    """Write the version and the places into the staged files. Raises ReleaseError where one of them has no place."""
+    """Write the version and the places into the staged files. Raises ReleaseError if a file has no line for its
+    value.
+    """
     root, version = sources.root, sources.version
     code = root / "packages/kube/src/pykruise/kube/version.py"
     old = re.findall(r'^__version__ = "(.*)"$', code.read_text("utf-8"), re.MULTILINE)[0]
@@ -139,7 +141,7 @@ def _add_urls(project: Path, sources: Sources) -> None:
 
 
 def _make_links_absolute(root: Path, page: Path, sources: Sources) -> None:
-    """Package indexes show a page without what is around it."""
+    """Make the links of a page absolute, because package indexes show it without the files around it."""
     base = f"{sources.repository}/blob/{sources.tag}"
 
     def absolute(link: re.Match[str]) -> str:

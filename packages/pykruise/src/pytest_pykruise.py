@@ -1,9 +1,10 @@
-"""pytest loads this module through the entry point of the distribution, and with it `pykruise.fixtures`.
+"""Plugin module for pytest: the entry point of the distribution loads it, and it loads `pykruise.fixtures`.
 
-It stands beside the namespace package because pytest rewrites the modules of each distribution that has a plugin. A
-distribution with folders alone looks to pytest like one whose first folder is no package: then `kinds`, `cli` or
-`__main__` count as its modules, and a test run with `-W error` fails where one of that name is imported already.
-PYTEST_DONT_REWRITE
+It is next to the namespace package because pytest rewrites the modules of each distribution that has a plugin. When a
+distribution has only folders, pytest takes the first folder for a directory that is not a package: it then counts
+`kinds`, `cli` or `__main__` as top-level modules, and a test run with `-W error` fails when a module with such a name
+is
+already imported. PYTEST_DONT_REWRITE
 """
 
 __all__ = ["pytest_plugins"]

@@ -1,8 +1,8 @@
 """pytest loads this module through the entry point of the distribution, and with it `pykruise.testing`.
 
-It stands beside the namespace package because pytest rewrites the modules of each distribution that has a plugin. A
-distribution with folders alone looks to pytest like one whose first folder is no package: then `kube`, `testing` or
-`__main__` count as its modules, and a test run with `-W error` fails where one of that name is imported already.
+The module is beside the namespace package because pytest rewrites the modules of each distribution with a plugin. In
+a distribution that has only folders, pytest does not recognise the first folder as a package. Then `kube`, `testing`
+or `__main__` count as its modules, and a test run with `-W error` fails if a module of that name is already imported.
 PYTEST_DONT_REWRITE
 """
 

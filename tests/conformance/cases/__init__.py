@@ -21,6 +21,7 @@ from conformance.cases import (
     pods,
     policies,
     selection,
+    templates,
     versions,
     watches,
     webhooks,
@@ -50,6 +51,7 @@ _MODULES: Final = (
     access,
     policies,
     autoscalers,
+    templates,
 )
 
 GROUPS: Final[Mapping[str, tuple[Case, ...]]] = {

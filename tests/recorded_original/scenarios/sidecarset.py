@@ -286,6 +286,10 @@ SIDECAR_SET: Final = Group(
             differs=(
                 but("it could only fail later", "8 *"),
                 but("the path leads to the field", "7 */fields/spec.container.podInjectPolicy"),
+                but(
+                    "the API server names the item, as it merges the list", "5 */fields/spec.containers*name"
+                ),
+                but("the API server names the item, as it merges the list", "14 */fields/spec.volumes*name"),
             ),
         ),
         told(

@@ -166,9 +166,9 @@ CRON_JOBS: Final = (
         cause=Code.IMAGE_PULL,
         says="job:1",
         ways=2,
-        known_by="explain",
+        known_by="plan",
     ),
-    Situation(stage=a_job_of_it_cannot_pull, cause=Code.IMAGE_PULL, says="job:1", ways=2, known_by="explain"),
+    Situation(stage=a_job_of_it_cannot_pull, cause=Code.IMAGE_PULL, says="job:1", ways=2, known_by="plan"),
     Situation(
         stage=a_quota_lets_it_make_no_job,
         cause=Code.QUOTA,

@@ -108,8 +108,8 @@ async def an_image_takes_long(world: World) -> None:
 
 LIST_JOBS: Final = (
     Situation(stage=one_image_is_not_there, cause=Code.IMAGE_PULL, phase=Phase.FAILED, says="db:1"),
-    Situation(stage=no_node_is_selected, cause=Code.NOTHING_SELECTED, known_by="explain"),
-    Situation(stage=an_agent_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="explain"),
+    Situation(stage=no_node_is_selected, cause=Code.NOTHING_SELECTED, known_by="plan"),
+    Situation(stage=an_agent_does_not_answer, cause=Code.NO_AGENT, says="node-1", ways=1, known_by="plan"),
     Situation(
         stage=a_quota_lets_it_make_no_pull_job,
         cause=Code.QUOTA,

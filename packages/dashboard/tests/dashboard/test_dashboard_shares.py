@@ -115,7 +115,7 @@ class Pages:
         def close() -> None:
             self.open_now -= 1
 
-        return Opened(NOBODY, close)
+        return Opened(NOBODY, close, lambda: True)
 
     def status(self) -> dict[str, Any]:
         return {}

@@ -27,7 +27,14 @@ def row(name: str, value: object = 0) -> Row:
 
 def stream_of(board: Board, status: Status | None = None, **more: Any) -> RowStream:
     current = status or Status()
-    given = {"boot": "b", "on_close": lambda: None, "joined_s": 0.01, "heartbeat_s": 0.2, **more}
+    given = {
+        "boot": "b",
+        "is_read": lambda: True,
+        "on_close": lambda: None,
+        "joined_s": 0.01,
+        "heartbeat_s": 0.2,
+        **more,
+    }
     access = given.pop("access", None) or FullAccess()
     return RowStream(board, access, status=lambda: current.said, still_good=current.still_good, **given)
 
@@ -145,3 +152,18 @@ async def test_a_right_that_is_taken_away_is_noticed_also_where_other_rows_never
             board.put(Row("busy", "pods", "other", b'{"id":"busy","n":%d}' % len(rest)))
             rest += await read(stream, until="synced")
     assert [[item["id"] for item in data] for name, data in rest if name == "rows"][-1] == ["busy"]
+
+
+async def test_it_says_that_all_is_there_only_when_the_page_has_been_read() -> None:
+    board, read_pages = Board(), list[str]()
+    stream = stream_of(board, is_read=lambda: bool(read_pages), unread_s=0.01, heartbeat_s=0.1)
+    # given a page that nothing is known of yet: its browser hears that the server lives
+    begin = [name for name, _ in await read(stream, until="heartbeat")]
+    assert begin == ["status", "reset", "heartbeat"]
+    # when a row comes before the rest
+    board.put(row("a"))
+    assert [name for name, _ in await read(stream, until="rows")][-1] == "rows"
+    assert [name for name, _ in await read(stream, until="heartbeat")] == ["heartbeat"]
+    # then only the read page is called whole, without another row
+    read_pages.append("all")
+    assert [name for name, _ in await read(stream, until="synced")] == ["synced"]

@@ -11,6 +11,7 @@ from pykruise.kube.schemas.crds import (
     Column,
     ScalePaths,
     Version,
+    blank_of,
     definition,
     int_or_string,
     integer,
@@ -124,3 +125,13 @@ def test_a_conversion_webhook_can_be_given() -> None:
     conversion = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
     result = definition(kind, versions=[Version(name="v1", root=Whole)], conversion=conversion)
     assert (result["spec"]["conversion"], result["spec"]["scope"]) == (conversion, "Cluster")
+
+
+def test_blank_objects_share_no_lists() -> None:
+    # given
+    required = {"type": "object", "required": ["items"], "properties": {"items": {"type": "array"}}}
+    # when
+    first, second = blank_of(required), blank_of(required)
+    first["items"].append("changed")
+    # then
+    assert second == {"items": []}

@@ -1,6 +1,7 @@
 """How long rollouts took and what they wait for, from how objects stood at each look."""
 
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
 from pykruise.runtime.kstatus import Standing
 from pykruise.runtime.rollouts import RolloutMeter
 
@@ -67,3 +68,17 @@ def test_nothing_is_remembered_of_an_object_that_is_gone() -> None:
     assert meter.waiting == {}
     meter.note(WEB, 1, DONE, since=None, now=10.0)
     assert counts(meter) == {}
+
+
+def test_children_are_known_until_an_object_has_none_or_is_gone() -> None:
+    # given
+    meter, child = RolloutMeter(), (PODS, Key("default", "web-1"))
+    # when
+    meter.note_children(WEB, [child])
+    assert meter.children == {WEB: (child,)}
+    meter.note_children(WEB, [])
+    # then
+    assert meter.children == {}
+    meter.note_children(WEB, [child])
+    meter.forget(WEB)
+    assert meter.children == {}

@@ -280,3 +280,62 @@ def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpo
         }
     assert result["webhook"]["conversionReviewVersions"] == ["v1", "v1beta1"]
     assert desired_conversion(result, endpoint=endpoint, bundle=BUNDLE) is None
+
+
+AKS: list[Doc] = [
+    {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+    {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+]
+"""Expressions that AKS's admissions enforcer adds to each webhook, again whenever one is missing."""
+
+
+def enforced(doc: Doc, expressions: list[Doc]) -> Doc:
+    """The configuration after an enforcer has excluded namespaces from each of its webhooks."""
+    result: Doc = deep_copy(doc)
+    for webhook in result["webhooks"]:
+        selector = webhook.setdefault("namespaceSelector", {})
+        there = selector.setdefault("matchExpressions", [])
+        there += [expression for expression in expressions if expression not in there]
+    return result
+
+
+@pytest.mark.parametrize("settings", [ON, AdmissionSettings()])
+def test_namespaces_that_an_enforcer_excludes_stay_excluded_in_each_webhook(
+    settings: AdmissionSettings,
+) -> None:
+    for doc in installed(settings):
+        # given configurations that the manager has taken over
+        live = kept(doc, settings=settings)
+        # when an enforcer narrows them
+        narrowed = enforced(live, AKS)
+        # then the manager leaves that alone, and so does the enforcer
+        assert kept(narrowed, settings=settings) == narrowed
+        assert enforced(kept(narrowed, settings=settings), AKS) == narrowed
+
+
+def test_an_enforcer_may_add_to_the_values_of_an_expression() -> None:
+    live = kept(installed()[0])
+    [selector, *_] = entry(live, "mpod.kb.io")["namespaceSelector"]["matchExpressions"]
+    narrowed = deep_copy(live)
+    entry(narrowed, "mpod.kb.io")["namespaceSelector"]["matchExpressions"][0] = {
+        **selector,
+        "values": [*selector["values"], "true"],
+    }
+    assert kept(narrowed) == narrowed
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"matchLabels": {"webhooks": "on"}},
+        {"matchExpressions": [{"key": "team", "operator": "In", "values": ["a"]}]},
+        {"matchExpressions": [{"key": "control-plane", "operator": "NotIn", "values": ["true"]}]},
+        {},
+    ],
+    ids=["labels", "only some", "less than installed", "nothing"],
+)
+def test_another_selector_of_namespaces_becomes_that_of_the_installer(selector: Doc) -> None:
+    live = kept(installed()[0])
+    changed = deep_copy(live)
+    entry(changed, "mpod.kb.io")["namespaceSelector"] = selector
+    assert kept(changed) == live

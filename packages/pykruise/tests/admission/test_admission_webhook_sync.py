@@ -254,3 +254,50 @@ async def test_a_match_condition_that_no_manager_keeps_any_more_is_an_error() ->
             WebhookSyncError, match=r"its match condition pykruise\.io/asked-for has no keeper now"
         ):
             await sync.sync_configurations(BUNDLE, [])
+
+
+async def test_what_an_enforcer_excludes_is_not_written_back_and_forth() -> None:
+    """AKS excludes its own namespaces from each webhook, and again whenever that is missing."""
+    rules = [rule for rule in reviewers() if rule.needs is None]
+    async with sync_of(rules=rules) as (sync, client):
+        for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):
+            await client.create(resource, "", doc)
+        excluded = [
+            {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+            {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+        ]
+
+        async def enforced() -> int:
+            """One pass of the enforcer over both; how many it had to write."""
+            written = 0
+            for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
+                live = decode(await client.get(resource, "", name))
+                changed = decode(encode(live))
+                for webhook in changed["webhooks"]:
+                    there = webhook.setdefault("namespaceSelector", {}).setdefault("matchExpressions", [])
+                    there += [expression for expression in excluded if expression not in there]
+                if changed != live:
+                    await client.update(resource, "", name, changed)
+                    written += 1
+            return written
+
+        # given a manager that has its configurations as it wants them, and an enforcer that narrows them
+        await sync.sync_configurations(BUNDLE, [])
+        assert await enforced() == 2
+        for _ in range(4):
+            # when the manager looks again, also after the moment at which it writes once more
+            await sync.sync_configurations(BUNDLE, [])
+            await asyncio.sleep(2 * CONFIRM_S)
+            # then there is nothing left for the enforcer, and the webhooks are asked as before
+            assert await enforced() == 0
+        versions = [
+            decode(await client.get(resource, "", name))["metadata"]["resourceVersion"]
+            for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
+        ]
+        await sync.sync_configurations(BUNDLE, [])
+        assert versions == [
+            decode(await client.get(resource, "", name))["metadata"]["resourceVersion"]
+            for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
+        ]
+        live = decode(await client.get(VALIDATING, "", VALIDATING_NAME))
+        assert all(webhook["clientConfig"]["caBundle"] for webhook in live["webhooks"])

@@ -18,7 +18,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight import known_kinds as known
 from pykruise.cli.insight.admission_check import patch_to_apply
 from pykruise.cli.insight.causes import WaitCause, cause_of
-from pykruise.cli.insight.charts import _tick, svg_chart, terminal_chart
+from pykruise.cli.insight.charts import _tick_label, svg_chart, terminal_chart
 from pykruise.cli.insight.effect_forecast import OutlookBatch, PodFate
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
@@ -288,7 +288,7 @@ def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> 
     assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: not a known kind; ")
     # and nothing at all, from standard input
     code, output = run("plan", "-f", "-", stdin="")
-    assert (code, output) == (1, "error: -: no objects in it\n")
+    assert (code, output) == (1, "error: stdin: no objects in it\n")
 
 
 @pytest.mark.parametrize(
@@ -446,8 +446,8 @@ def test_a_change_that_admission_refuses_is_not_played() -> None:
 
 
 def test_times_of_the_axis_are_where_they_stand() -> None:
-    assert [_tick(part) for part in (0, 1.5, 3, 4.5, 6)] == ["0s", "1.5s", "3s", "4.5s", "6s"]
-    assert _tick(90) == "1m30s"
+    assert [_tick_label(part) for part in (0, 1.5, 3, 4.5, 6)] == ["0s", "1.5s", "3s", "4.5s", "6s"]
+    assert _tick_label(90) == "1m30s"
 
 
 def test_the_svg_is_well_formed_and_names_its_parts() -> None:
@@ -481,7 +481,7 @@ def test_the_command_plays_files(tmp_path: Path) -> None:
         (("--fail-pod", "120%"), "percentage"),
         (("--drain", "node-1"), "node-1@60s"),
         (("--drain", "node-9@60s"), "there is no 'node-9'"),
-        (("-o", "wide"), "text, json and yaml"),
+        (("-o", "wide"), "text, json or yaml"),
     ],
 )
 def test_wrong_flags_are_one_line(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     assert third.exit_code == 1
     assert third.stdout.startswith("CloneSet default/web: would be refused\n  spec.updateStrategy")
     # and what is no workload is named, and no reason to say nothing of what is one
-    expected = "CloneSet default/web: nothing would change\n\nNot looked at: Service web\n"
+    expected = "CloneSet default/web: nothing would change\n\nNot planned: Service web\n"
     assert (beside.exit_code, beside.stdout) == (0, expected)
     # and a watch ends when the rollout is done
     assert watched.exit_code == 0
@@ -98,7 +98,7 @@ def test_an_output_that_there_is_not_is_a_usage_error(arguments: tuple[str, ...]
     file = written(tmp_path / "app.yaml", cloneset())
     assert run(*(file if argument == "FILE" else argument for argument in arguments)) == (
         1,
-        f"error: -o wide: there is text, json and yaml\nSee 'app {arguments[0]} --help' for usage.\n",
+        f"error: -o wide: must be text, json or yaml\nSee 'app {arguments[0]} --help' for usage.\n",
     )
 
 

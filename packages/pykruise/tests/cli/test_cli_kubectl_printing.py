@@ -219,7 +219,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
         ({"resource": {"resourceKind": "Pod", "resourceName": "x"}}, "must be ConfigMap or Secret"),
         ({"resource": {"resourceKind": "Secret"}}, "resourceName is required"),
         ({"targets": {}}, "targets must name namespaces"),
-        ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a=", "a="]}}, "'a' is there twice"),
+        ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a=", "a="]}}, "'a' occurs twice"),
         ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a/b=1"]}}, "is not a valid key"),
         ({"resource": {"resourceKind": "Secret", "resourceName": "x", "files": ["../x"]}}, "outside of the working"),
     ],
@@ -238,7 +238,7 @@ def test_what_cannot_be_generated_is_one_line(tmp_path: Path, change: dict[str, 
         ({"key": "k", "operator": "In"}, "values are required"),
         ({"key": "k", "operator": "In", "values": ["x", "x"]}, "must not repeat"),
         ({"key": "k", "operator": "In", "values": [""]}, "must not be empty"),
-        ({"key": "k", "operator": "Exists", "values": ["x"]}, "Exists has no values"),
+        ({"key": "k", "operator": "Exists", "values": ["x"]}, "Exists takes no values"),
     ],
 )
 def test_expressions_that_select_nothing_sensible_are_refused(

@@ -207,7 +207,7 @@ def test_time_alone_does_not_help_what_is_stalled() -> None:
     document = with_status(workload("CloneSet"), updatedReplicas=1)
     stalled = {"type": "Stalled", "status": "True", "reason": "NotInPlace", "message": "it cannot be"}
     document["status"]["conditions"] = [stalled]
-    with pytest.raises(RolloutFailed, match='CloneSet "web" cannot go on: NotInPlace: it cannot be'):
+    with pytest.raises(RolloutFailed, match='CloneSet "web" cannot continue: NotInPlace: it cannot be'):
         status_of(document)
     # but the pod of an image that may still come is waited for
     document["status"]["conditions"] = [{**stalled, "type": "Waiting", "reason": "ImagePull"}]
@@ -424,6 +424,25 @@ def test_what_changed_between_revisions_is_listed_by_field() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [{}, [], None, {"limits": {}}, {"limits": None, "requests": {}}],
+    ids=["map", "list", "null", "deep", "two"],
+)
+def test_a_field_that_is_empty_is_no_difference_from_one_that_is_not_there(empty: Any) -> None:
+    bare = {"containers": [{"name": "main", "image": "a"}]}
+    filled = {"containers": [{"name": "main", "image": "a", "resources": empty}], "securityContext": empty}
+    assert differences(bare, filled) == differences(filled, bare) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["emptyDir", "namespaceSelector", "labelSelector", "unorderedUpdate", "pause"]
+)
+def test_a_field_that_says_something_when_it_is_empty_is_a_difference(name: str) -> None:
+    assert differences({"a": {name: {}}}, {"a": {"b": 1}}) == [f"a.{name}: {{}} → (none)", "a.b: (none) → 1"]
+    assert differences({"nodeSelector": {}}, {}) == []
+
+
 # ── set ──────────────────────────────────────────────────────────────────────
 
 
@@ -508,7 +527,7 @@ def test_chosen_pods_are_listed_once_and_replicas_follow() -> None:
     scaled_down(document, names, by_list=True)
     assert document["spec"]["replicas"] == 4
     assert document["spec"]["scaleStrategy"]["podsToDelete"] == ["a", "b"]
-    with pytest.raises(KubectlError, match="cannot go, replicas is only 1"):
+    with pytest.raises(KubectlError, match="cannot be deleted, replicas is only 1"):
         scaled_down(workload("CloneSet", replicas=1), ["a", "b"], by_list=True)
     info = Info(resource=CONTROLLER_REVISIONS, namespace="", name="web", document=document)
     with pytest.raises(KubectlError, match="has no pod x"):

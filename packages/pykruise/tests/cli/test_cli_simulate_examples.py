@@ -48,5 +48,5 @@ def test_an_example_is_played_to_its_end(path: Path) -> None:
     )
     # then
     outcome = report(path.name, played)[0].removeprefix(f"{path.name}: ")
-    assert outcome.startswith(("complete after ", "completed: ", "it is over, ")), played.end
+    assert outcome.startswith(("complete after ", "completed: ", "finished and deleted ")), played.end
     assert played.actions or played.skipped

@@ -247,14 +247,14 @@ def test_a_job_whose_time_to_live_is_over_is_gone_in_the_end(tmp_path: Path) -> 
     document = broadcast(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 120})
     result = simulated(tmp_path, document)
 
-    assert "it is over, and deleted" in result.output.splitlines()[0]
+    assert "finished and deleted" in result.output.splitlines()[0]
     assert "3 created, 0 deleted, 3 succeeded, 0 failed" in result.output
 
 
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        (("--join", "node-1@5s"), "node-1 is there already"),
+        (("--join", "node-1@5s"), "node-1 already exists"),
         (("--leave", "node-7@5s"), "there is no 'node-7'"),
         (("--join", "node-9"), "want node and time"),
     ],

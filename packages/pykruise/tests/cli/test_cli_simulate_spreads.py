@@ -156,7 +156,7 @@ def test_nodes_that_are_given_are_taken(tmp_path: Path) -> None:
     # then it is played, and stuck: the subset has no node left
     assert code == 3, output
     assert "one is drained" in output
-    assert "made for this" not in output
+    assert "created for this" not in output
     # and nothing else can be drained
     code, output = run("-f", first, "--drain", "node-1@5s")
     assert (code, output) == (1, "error: --drain 'node-1@5s': there is no 'node-1', only one, two\n")

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -68,6 +68,12 @@ MORE_FIELDS: Mapping[tuple[str, str], Mapping[str, str]] = {
 
 MORE_COLUMNS: Mapping[str, tuple[str, ...]] = {"workloadspreads.apps.kruise.io": ("Spread",)}
 """By CRD: columns that the original lacks."""
+
+MERGED_LISTS: Final = {
+    ("sidecarsets.apps.kruise.io", "spec.containers"),
+    ("sidecarsets.apps.kruise.io", "spec.initContainers"),
+}
+"""By CRD: lists that the original has, and that server-side apply merges here."""
 
 FACTS = {
     "type": "type",
@@ -130,7 +136,23 @@ def test_every_field_of_the_original_is_there_with_the_same_facts(name: str, ver
     # then
     for path, facts in expected.items():
         left_out = LESS_FACTS.get((name, version, path))
-        assert result.get(path) == {fact: value for fact, value in facts.items() if fact != left_out}, path
+        wanted = {fact: value for fact, value in facts.items() if fact != left_out}
+        if _may_merge(name, path, facts):
+            wanted = _merged(wanted, result[path])
+        assert result.get(path) == wanted, path
+
+
+def _may_merge(crd: str, path: str, facts: Mapping[str, Any]) -> bool:
+    """Whether the original leaves it open there, or has a list without a type that is now merged by key."""
+    return "preserveUnknown" in facts or (crd, path) in MERGED_LISTS
+
+
+def _merged(original: Mapping[str, Any], facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The original's facts with those that make it a merged list, whose items are open, or an open object."""
+    if facts.get("listType") == "map":
+        kept = {fact: value for fact, value in original.items() if fact != "preserveUnknown"}
+        return kept | {fact: facts[fact] for fact in ("type", "listType", "listMapKeys")}
+    return {**original, **({"type": "object"} if facts.get("type") == "object" else {})}
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
@@ -142,9 +164,25 @@ def test_fields_that_the_original_lacks_are_listed_with_a_reason(name: str, vers
     more = result.keys() - original_fields(name, version).keys()
     # then
     unlisted = {path for path in more if not any(fnmatchcase(path, pattern) for pattern in listed)}
+    unlisted -= set(_merged_parts(result))
     assert unlisted == set()
     assert all(any(fnmatchcase(path, pattern) for path in more) for pattern in listed)
     assert not any(result[path].get("required") for path in more if not _parent_is_more(path, more))
+
+
+def _merged_parts(fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Fields that only say how lists of an open part are merged: they neither refuse nor drop anything."""
+    for path, facts in fields.items():
+        parent, _, key = path.rpartition(".")
+        if facts == {"type": "object", "preserveUnknown": True} or _is_merged(facts):
+            yield path
+        elif facts == {"type": "string", "default": ""} and parent.endswith("[]"):
+            keys = fields[parent.removesuffix("[]")].get("listMapKeys", ())
+            yield from [path] if key in keys else ()
+
+
+def _is_merged(facts: Mapping[str, Any]) -> bool:
+    return facts.keys() == {"type", "listType", "listMapKeys"} and facts["listType"] == "map"
 
 
 def _parent_is_more(path: str, more: set[str]) -> bool:

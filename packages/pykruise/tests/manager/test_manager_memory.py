@@ -27,9 +27,15 @@ FOLDERS = (
 SHARE = 0.6
 """Of a manager's memory: the rest is for the program itself, and for the views of a cluster's objects."""
 FINITE = {
-    *("types.py:_required", "descriptions.py:_classes", "descriptions.py:_of_fields", "settings.py:_sources"),
+    *(
+        "types.py:_required",
+        "descriptions.py:_classes",
+        "descriptions.py:_of_fields",
+        "settings.py:_find_sources",
+    ),
     *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:decoder_for"),
     *("builtin_types.py:fields_of", "schemas.py:_definitions"),
+    *("merged_lists.py:_leads_to_merged", "kustomize.py:_is_merged"),
     *("disabled_fields.py:_holds_gated", "disabled_fields.py:_reached", "fact_series.py:_differences"),
     *("fact_series.py:read_series", "releases.py:_gates", "releases.py:release_of"),
     *("__init__.py:_crd", "__init__.py:_folders_in", "__init__.py:_kind", "__init__.py:_shown"),

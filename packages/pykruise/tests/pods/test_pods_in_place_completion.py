@@ -484,3 +484,21 @@ def test_containers_changed_so_far_can_be_complete_while_others_wait() -> None:
     assert containers_verdict(pod.view(), state, now=NOW, settings=InPlaceSettings()).is_complete
     pod.document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: state_text(state)}
     assert verdict(pod).because == "containers wait for a later batch"
+
+
+@pytest.mark.parametrize("reason", ["Infeasible", "Deferred"])
+def test_a_resize_that_the_kubelet_has_not_granted_is_open_whatever_its_containers_report(
+    reason: str,
+) -> None:
+    # given containers whose status has the resources of the spec already
+    pod = resized_pod()
+    assert verdict(pod, SCALING).is_complete
+    # when
+    pending = {"type": "PodResizePending", "status": "True", "reason": reason, "message": "not enough cpu"}
+    pod.conditions().append(pending)
+    # then
+    assert not verdict(pod, SCALING).is_complete
+    assert verdict(pod, SCALING).because.endswith(f"({reason}: not enough cpu)")
+    # and one that is over, or whose update changed no resources, is not
+    pending["status"] = "False"
+    assert verdict(pod, SCALING).is_complete

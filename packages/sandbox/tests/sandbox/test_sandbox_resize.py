@@ -218,3 +218,20 @@ async def test_a_sidecar_outlives_the_containers_of_a_job_and_goes_with_them() -
         assert all(
             "terminated" in status["state"] for status in containers["status"]["initContainerStatuses"]
         )
+
+
+async def test_a_container_that_is_restarted_while_its_node_refuses_a_resize_keeps_its_resources() -> None:
+    async with small_cluster() as place:
+        # given a resize that the node can never give
+        await place.create(PODS, sized("1"))
+        await place.until(lambda: place.is_ready("web"))
+        await resize(place, "5000")
+        # when its image changes
+        image = {"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}}
+        await place.client.patch(PODS, "default", "web", image, patch_type=PatchType.STRATEGIC)
+        await asyncio.sleep(10)
+        # then it runs the new image with what it had, and the resize is still refused
+        after = await container(place)
+        assert (after["image"], after["restartCount"]) == ("docker.io/library/nginx:2", 1)
+        assert after["resources"]["limits"] == {"cpu": "1"}
+        assert (await place.condition("web", "PodResizePending"))["reason"] == "Infeasible"

@@ -1,9 +1,9 @@
-"""The agent of one node: its parts over one client and the node's container runtimes.
+"""The agent of one node: its parts share one client and the node's container runtimes.
 
 Client, Runtimes ──▶ ImagePuller, Recreator, Prober, MetadataReporter (each with its cache and its recorder)
 
-`run()` lasts until `stop()`, which lets writes under way finish. Nothing is kept but what is stored at the API server
-and at the runtime: an agent that is killed, or exchanged for another one, loses nothing.
+`run()` lasts until `stop()`, which lets writes in flight finish. All state is stored at the API server and the
+runtime: killing an agent, or replacing it by another one, loses nothing.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ CHECKS: Final = {
     "recreator": "crrInformerSynced",
     "prober": "nodePodProbeInformerSynced",
 }
-"""Names of health checks by part. Rule: OpenKruise's daemon."""
+"""Names of health checks by part. Same names as in OpenKruise's daemon."""
 
 
 class Part(Protocol):
-    """One of the things that an agent does."""
+    """A part of the agent's work."""
 
     name: str
     cache: Cache[Any]
@@ -44,12 +44,12 @@ class Part(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Finish what is under way."""
+        """Finish the work in progress."""
         ...
 
 
 class Agent:
-    """The agent of the node that the settings name. `providers`: credentials that the node itself has."""
+    """The agent of the node in the settings. `providers`: credentials of the node itself."""
 
     def __init__(
         self,
@@ -111,17 +111,17 @@ class Agent:
                 task.cancel()
 
     def stop(self) -> None:
-        """Begin a graceful end: `run()` returns when the writes in flight are done."""
+        """Begin a graceful stop: `run()` returns when the writes in flight are done."""
         self._stopping.set()
 
     def problems(self) -> Mapping[str, Sequence[str]]:
         """Problems of the agent by health check."""
         return {
-            check: () if part.cache.stats().synced else (_unfilled(part.cache),)
+            check: () if part.cache.stats().synced else (_describe_unfilled(part.cache),)
             for part in self.parts
             if (check := CHECKS.get(part.name))
         }
 
 
-def _unfilled(cache: Cache[Any]) -> str:
+def _describe_unfilled(cache: Cache[Any]) -> str:
     return f"the cache is not filled yet: {cache.stats().last_error or 'listing'}"

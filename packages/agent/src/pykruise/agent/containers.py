@@ -1,8 +1,8 @@
-"""The containers of a pod as this node's runtimes have them, and how one of them is stopped.
+"""The containers of a pod in this node's runtimes, and the way to stop one of them.
 
 pod's uid ──▶ newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
 
-Rule: the kubelet's: the hook counts against the grace period, of which two seconds are always left.
+Same rule as the kubelet: the hook uses up the grace period, of which at least two seconds are left for the container.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ LEAST_GRACE_S: Final = 2
 
 
 class PodRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod, for events. `ip`: empty where it is not known."""
+    """A pod, for events. `ip`: empty when it is not known."""
 
     namespace: str
     name: str
@@ -32,7 +32,7 @@ class PodRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """How a container is to be stopped."""
+    """Parameters of stopping a container."""
 
     grace_s: int
     pre_stop: Mapping[str, Any] | None = None
@@ -41,7 +41,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def newest_containers(client: CriClient, pod_uid: str) -> dict[str, CriContainer]:
-    """The newest container of each name. Raises CriError."""
+    """Return the newest container of each name. Raises CriError."""
     containers: dict[str, CriContainer] = {}
     for container in await client.containers(labels={POD_UID: pod_uid}):
         containers.setdefault(container.name, container)
@@ -49,7 +49,7 @@ async def newest_containers(client: CriClient, pod_uid: str) -> dict[str, CriCon
 
 
 def scheme_id(runtime: Runtime, container: CriContainer) -> str:
-    """As pods name it: `containerd://<id>`."""
+    """Return the container's id as pods write it: `containerd://<id>`."""
     return f"{runtime.name}://{container.id}"
 
 
@@ -61,7 +61,11 @@ async def stop(
     *,
     recorder: EventRecorder,
 ) -> None:
-    """Stop it and wait for its end. Raises CriError. A hook that fails is logged, and changes nothing."""
+    """Stop the container and wait until it has ended. A hook that fails is recorded, and the container is stopped
+    anyway.
+
+    Raises CriError.
+    """
 
     def tell(reason: str, message: str, *, warning: bool = False) -> None:
         recorder.record(
@@ -84,7 +88,7 @@ async def stop(
                 container.id,
                 how.pre_stop,
                 ports=how.ports,
-                ip=pod.ip or await _ip(client, container),
+                ip=pod.ip or await _read_ip(client, container),
                 timeout_s=float(grace_s),
             )
         except HookError as error:
@@ -93,8 +97,8 @@ async def stop(
     await client.stop_container(container.id, grace_s=max(grace_s, LEAST_GRACE_S))
 
 
-async def _ip(client: CriClient, container: CriContainer) -> str:
-    """The pod's address as the runtime has it; empty for pods in the host's network."""
+async def _read_ip(client: CriClient, container: CriContainer) -> str:
+    """Return the pod's address in the runtime; empty for pods in the host's network."""
     try:
         return (await client.sandbox_status(container.sandbox_id)).ip
     except CriError:

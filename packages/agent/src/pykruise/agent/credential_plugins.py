@@ -1,9 +1,9 @@
-"""Credentials that the node itself has: a docker configuration, and the kubelet's credential provider plugins.
+"""Credentials of the node itself: a docker configuration, and the kubelet's credential provider plugins.
 
 CredentialProviderConfig (YAML), programs ──▶ load_providers() ──▶ Provider: image ──▶ Credential …
 
-A plugin is a program that is given the image's name as JSON and answers with credentials, as the kubelet calls it.
-Answers are kept for as long as they say. A plugin that fails has no credentials; the image may be public.
+A plugin is a program that reads the image's name as JSON and prints credentials, as for the kubelet. An answer is
+cached for the time that it states. A plugin that fails provides no credentials; the image may be public.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Plugin:
-    """One credential provider of a CredentialProviderConfig."""
+    """A credential provider of a CredentialProviderConfig."""
 
     def __init__(self, entry: Mapping[str, Any], folder: Path, *, clock: Clock) -> None:
         self.name = str(entry["name"])
@@ -52,7 +52,7 @@ class Plugin:
         self._kept: dict[str, _Kept] = {}
 
     async def __call__(self, image: str) -> Sequence[Credential]:
-        """Credentials that the plugin gives for an image; empty for images that the plugin does not serve."""
+        """Return the plugin's credentials for an image; empty for images that the plugin does not match."""
         if not matching_credentials(self._images, image):
             return ()
         now = self._clock()
@@ -61,7 +61,7 @@ class Plugin:
             if key in self._kept:
                 return self._kept[key].credentials
         try:
-            answer = orjson.loads(await self._ask(image))
+            answer = orjson.loads(await self._run_program(image))
             credentials = credentials_in({"auths": answer.get("auth") or {}})
             key = {"Image": image, "Registry": image.partition("/")[0], "Global": ""}[answer["cacheKeyType"]]
             kept_s = parse_duration(str(answer.get("cacheDuration") or "") or f"{self._kept_s:g}s")
@@ -72,8 +72,8 @@ class Plugin:
             self._kept[key] = _Kept(credentials, now + kept_s)
         return credentials
 
-    async def _ask(self, image: str) -> bytes:
-        """Its answer's JSON. Raises OSError, and ValueError for a program that fails."""
+    async def _run_program(self, image: str) -> bytes:
+        """Run the program and return its JSON answer. Raises OSError, and ValueError for a program that fails."""
         process = await asyncio.create_subprocess_exec(
             str(self._program),
             *self._arguments,
@@ -98,7 +98,9 @@ class Plugin:
 
 
 def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
-    """The plugins that a file names; none where there is no file. Raises ConfigurationError for one that is wrong."""
+    """Return the plugins that a file names; empty when there is no file. Raises ConfigurationError for an invalid
+    file.
+    """
     if not file.is_file():
         return []
     import yaml
@@ -113,15 +115,15 @@ def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
 
 
 def docker_configuration(files: Sequence[Path]) -> Provider:
-    """The docker configuration of the first of these files that exists, read anew at each pull."""
+    """Return a provider of the docker configuration in the first valid file, which is read again at each pull."""
 
     async def provide(_image: str) -> Sequence[Credential]:
-        return await asyncio.to_thread(_read, files)
+        return await asyncio.to_thread(_read_first, files)
 
     return provide
 
 
-def _read(files: Sequence[Path]) -> Sequence[Credential]:
+def _read_first(files: Sequence[Path]) -> Sequence[Credential]:
     for file in files:
         try:
             return credentials_in(orjson.loads(file.read_bytes()))

@@ -1,9 +1,9 @@
-"""The agent's command line: flags of OpenKruise's daemon with their names, defaults and meaning.
+"""The agent's command line: flags of OpenKruise's daemon with their names, defaults and meanings.
 
-argv, environment ──▶ parse() ──▶ Settings      help_text() ──▶ what --help prints
+argv, environment ──▶ parse() ──▶ Settings      help_text() ──▶ the output of --help
 
-Pure. Manager and agent are given the same text of feature gates. The agent goes by four of them, reads the others'
-values, and leaves it to the manager to know their names.
+Pure. Manager and agent get the same text of feature gates. The agent uses four of them. It parses the values of the
+others, and leaves the check of their names to the manager.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ FLAGS: Final[Sequence[Flag]] = (
     text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
     text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
     text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=read_duration),
-    # Taken for the sake of manifests that pass them.
+    # Accepted for manifests that pass them.
     text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
     text_flag("rest-config-burst", "0", "No effect.", unused=_ADAPTS),
     *LOG_FLAGS,
@@ -64,7 +64,7 @@ FLAGS: Final[Sequence[Flag]] = (
 
 
 class AgentGates(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates that the agent goes by."""
+    """Feature gates that the agent uses."""
 
     watches_pods: bool = True
     """DaemonWatchingPod."""
@@ -79,11 +79,11 @@ _GATES: Final = {
     "InPlaceUpdateEnvFromMetadata": "reports_environment",
     "PodProbeMarkerGate": "probes",
 }
-"""All of them beta, on by default, and off without KruiseDaemon."""
+"""All gates are beta, on by default, and off without KruiseDaemon."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about one agent."""
+    """All settings of an agent."""
 
     node: str
     secrets_namespace: str = "kruise-daemon-config"
@@ -110,7 +110,7 @@ EXAMPLES: Final = (
 
 
 def help_text() -> str:
-    """The text that --help prints."""
+    """Return the output of --help."""
     intro = (
         "Pull images ahead, recreate containers, probe pods and report what runs on the node $NODE_NAME,"
         " until SIGTERM or Ctrl-C."
@@ -119,7 +119,7 @@ def help_text() -> str:
 
 
 def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings | None:
-    """The settings that a command line and an environment mean; None: help is asked for. Raises FlagError."""
+    """Return the settings from a command line and an environment; None: help is requested. Raises FlagError."""
     known = {flag.name: flag for flag in FLAGS}
     given = read_texts(argv, known)
     if any(name in given for name in HELP):
@@ -133,7 +133,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings |
     return AgentSettings(
         node=node,
         secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or "kruise-daemon-config",
-        gates=_gates(given.get("feature-gates", ())),
+        gates=_parse_gates(given.get("feature-gates", ())),
         serving=values["addr"],
         diagnosis=values["pprof-addr"] if values["enable-pprof"] else None,
         runtime_dir=Path(values["runtime-dir"]),
@@ -158,8 +158,8 @@ def _most_pulls(workers: int, concurrency: str) -> int:
         raise FlagError(f"--max-concurrency: {concurrency!r} is not a whole number") from None
 
 
-def _gates(given: Iterable[str]) -> AgentGates:
-    """Rule: Kubernetes' feature gates; what is set by name wins over AllBeta wherever it stands."""
+def _parse_gates(given: Iterable[str]) -> AgentGates:
+    """Return the gates by the rule of Kubernetes' feature gates: a gate set by name overrides AllBeta, in any order."""
     asked: dict[str, bool] = {}
     for item in ",".join(given).split(","):
         if not item.strip():

@@ -2,7 +2,7 @@
 
 address, service ──▶ check_health() ──▶ SERVING, NOT_SERVING, …
 
-The two messages are a string and a number, so their descriptors are written down here.
+The two messages contain only a string and a number, so their descriptors are defined here.
 """
 
 from functools import cache
@@ -17,11 +17,11 @@ _STATUS: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 
 
 class HealthCheckError(Exception):
-    """The server did not say how it is."""
+    """The server did not report its health."""
 
 
 async def check_health(host: str, port: int, service: str, timeout_s: float) -> str:
-    """How a service is; of the whole server when `service` is empty. Raises HealthCheckError."""
+    """Return the status of a service, or of the whole server when `service` is empty. Raises HealthCheckError."""
     takes, gives = health_messages()
     channel = Channel(host, port)
     try:
@@ -40,13 +40,13 @@ async def check_health(host: str, port: int, service: str, timeout_s: float) -> 
 
 @cache
 def health_messages() -> tuple[Any, Any]:
-    """HealthCheckRequest and HealthCheckResponse."""
+    """Return the classes HealthCheckRequest and HealthCheckResponse."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="health.proto", package="grpc.health.v1", syntax="proto3")
     asked = file.message_type.add(name="HealthCheckRequest")
     asked.field.add(name="service", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
     answer = file.message_type.add(name="HealthCheckResponse")
-    # An enum on the wire is a number.
+    # An enum is a number in the wire format.
     answer.field.add(name="status", number=1, type=field.TYPE_INT32, label=field.LABEL_OPTIONAL)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)

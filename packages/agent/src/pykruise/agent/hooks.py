@@ -1,8 +1,8 @@
-"""preStop hooks: what a container wants done before it is stopped.
+"""preStop hooks: actions of a container before it is stopped.
 
 preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address
 
-Rule: the kubelet's. A tcpSocket handler is taken and does nothing, as there.
+Same rule as the kubelet. A tcpSocket handler is accepted but does nothing, as in the kubelet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from pykruise.agent.http_get import HttpGetError, http_get
 
 
 class HookError(Exception):
-    """The hook did not do what it should; the container is stopped all the same."""
+    """The hook failed; the container is stopped anyway."""
 
 
 async def run_pre_stop(
@@ -26,14 +26,16 @@ async def run_pre_stop(
     ip: str,
     timeout_s: float,
 ) -> None:
-    """Run it to its end, at most `timeout_s`. `container_id`: the runtime's. Raises HookError."""
+    """Run the hook until it ends, at most `timeout_s`. `container_id` is the runtime's id. Raises HookError."""
     if command := (handler.get("exec") or {}).get("command"):
-        await _exec(runtime, container_id, command, timeout_s)
+        await _run_command(runtime, container_id, command, timeout_s)
     elif get := handler.get("httpGet"):
-        await _get(get, ports, ip, timeout_s)
+        await _send_get(get, ports, ip, timeout_s)
 
 
-async def _exec(runtime: CriClient, container_id: str, command: Sequence[str], timeout_s: float) -> None:
+async def _run_command(
+    runtime: CriClient, container_id: str, command: Sequence[str], timeout_s: float
+) -> None:
     try:
         result = await runtime.exec_sync(container_id, command, timeout_s=timeout_s)
     except CriError as error:
@@ -43,7 +45,9 @@ async def _exec(runtime: CriClient, container_id: str, command: Sequence[str], t
         raise HookError(f"exec {command[0]}: exit code {result.exit_code}{f': {said}' if said else ''}")
 
 
-async def _get(get: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], ip: str, timeout_s: float) -> None:
+async def _send_get(
+    get: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], ip: str, timeout_s: float
+) -> None:
     host = get.get("host") or ip
     if not host:
         raise HookError("httpGet: the pod has no address")
@@ -65,7 +69,7 @@ async def _get(get: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], ip: s
 
 
 def port_number(port: Any, ports: Sequence[Mapping[str, Any]]) -> int:
-    """A port by number or by its name at the container. Raises ValueError."""
+    """Return a port given by number, or by its name in the container. Raises ValueError."""
     if isinstance(port, int):
         return port
     for entry in ports:

@@ -1,9 +1,10 @@
-"""One HTTP GET as the kubelet's probes and hooks make it: a connection each time, certificates not checked.
+"""An HTTP GET as the kubelet's probes and hooks send it: a new connection each time, without checking certificates.
 
 host, port, path, headers ──▶ http_get() ──▶ HttpAnswer (status, the beginning of the body)
 
-Redirects within the host are followed; one to another host is the answer. The parser is httptools'. What a user gave is
-encoded or refused as the kubelet's client does it: this speaks from the node's network, to whatever listens there.
+Redirects within the host are followed; a redirect to another host is returned as the answer. The parser is httptools.
+Values of users are encoded or refused as in the kubelet's client, because the request is sent from the node's network
+to any server there.
 """
 
 import asyncio
@@ -27,11 +28,11 @@ Headers = Sequence[tuple[str, str]]
 
 
 class HttpGetError(Exception):
-    """There was no answer: no connection, a broken one, none in time, or what is no request."""
+    """There was no answer: no connection, a broken connection, a timeout, or an invalid request."""
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """Response to an HTTP request. `body` is its first 10 KiB."""
+    """Answer to an HTTP request. `body` is its first 10 KiB."""
 
     status: int
     body: bytes
@@ -41,13 +42,13 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 async def http_get(
     host: str, port: int, *, path: str, scheme: str, headers: Headers, timeout_s: float
 ) -> HttpAnswer:
-    """The answer to a GET, redirects within the host followed. Raises HttpGetError."""
+    """Return the answer to a GET, after redirects within the host. Raises HttpGetError."""
     is_tls = scheme.upper() == "HTTPS"
     try:
         async with asyncio.timeout(timeout_s):
             for _ in range(MOST_REDIRECTS):
-                answer = await _once(host, port, path, is_tls, headers)
-                target = _redirect(answer, host, port, path, is_tls)
+                answer = await _get_once(host, port, path, is_tls, headers)
+                target = _find_redirect(answer, host, port, path, is_tls)
                 if target is None:
                     return answer
                 port, path, is_tls = target
@@ -60,12 +61,12 @@ async def http_get(
         raise HttpGetError(f"{host}:{port}: {str(error) or type(error).__name__}") from error
 
 
-def _redirect(
+def _find_redirect(
     answer: HttpAnswer, host: str, port: int, path: str, is_tls: bool
 ) -> tuple[int, str, bool] | None:
     if not 300 <= answer.status < 400 or not answer.location:
         return None
-    here = f"{'https' if is_tls else 'http'}://{_literal(host)}:{port}{path}"
+    here = f"{'https' if is_tls else 'http'}://{_bracket_ipv6(host)}:{port}{path}"
     target = urlsplit(urljoin(here, answer.location))
     if target.hostname != host.lower().strip("[]"):
         return None
@@ -74,7 +75,7 @@ def _redirect(
     return target.port or (443 if is_tls else 80), (target.path or "/") + query, is_tls
 
 
-def _literal(host: str) -> str:
+def _bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
@@ -97,9 +98,11 @@ class _Response:
         self.is_complete = True
 
 
-async def _once(host: str, port: int, path: str, is_tls: bool, headers: Headers) -> HttpAnswer:
-    request = _request(host, port, path, headers)
-    reader, writer = await asyncio.open_connection(host, port, ssl=_unchecked() if is_tls else None)
+async def _get_once(host: str, port: int, path: str, is_tls: bool, headers: Headers) -> HttpAnswer:
+    request = _encode_request(host, port, path, headers)
+    reader, writer = await asyncio.open_connection(
+        host, port, ssl=_make_unchecked_context() if is_tls else None
+    )
     try:
         writer.write(request)
         response = _Response()
@@ -123,12 +126,12 @@ async def _once(host: str, port: int, path: str, is_tls: bool, headers: Headers)
                 await writer.wait_closed()
 
 
-def _request(host: str, port: int, path: str, headers: Headers) -> bytes:
+def _encode_request(host: str, port: int, path: str, headers: Headers) -> bytes:
     if flaw := flaw_of_host(host):
         raise HttpHeadError(f"host {host[:200]!r}: {flaw}")
     given = {name.lower() for name, _ in headers}
     fields = [
-        ("Host", f"{_literal(host)}:{port}"),
+        ("Host", f"{_bracket_ipv6(host)}:{port}"),
         ("User-Agent", "kube-probe/pykruise"),
         ("Accept", "*/*"),
     ]
@@ -137,7 +140,7 @@ def _request(host: str, port: int, path: str, headers: Headers) -> bytes:
         percent_encoded(path if path.startswith("/") else f"/{path}"),
         [
             *((name, value) for name, value in fields if name.lower() not in given),
-            # An Accept that is given empty is left out.
+            # An empty Accept header is left out.
             *((name, value) for name, value in headers if value or name.lower() != "accept"),
             ("Connection", "close"),
         ],
@@ -145,7 +148,7 @@ def _request(host: str, port: int, path: str, headers: Headers) -> bytes:
 
 
 @cache
-def _unchecked() -> ssl.SSLContext:
+def _make_unchecked_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

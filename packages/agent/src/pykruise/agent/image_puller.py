@@ -1,11 +1,11 @@
-"""Pulls what the NodeImage of this node asks for, and reports how far it is.
+"""Pulls the images that the NodeImage of this node requests, and reports the progress.
 
 NodeImage (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls() ──▶ PATCH nodeimages/status, events
-                                       └── a task for each try: PullImage with one credential after the other
+                                       └── a task for each try: PullImage with one credential after another
 
-What is pulled when, tried again or given up is decided by agent/rules/image_pulls.py. A try is a task; a sync
-asks it how it went, and ends tasks that nothing waits for any more, so that the result of an image that is not asked
-for any more (or in another version) cannot be reported. After the agent's restart, what had ended is not done again.
+agent/rules/image_pulls.py decides when each image is pulled, tried again or given up. A try is a task. A sync reads
+its result, and ends tasks that are no longer needed, so that the result for an image or version that is no longer
+requested cannot be reported. After a restart the agent does not repeat pulls that had ended.
 """
 
 import asyncio
@@ -50,13 +50,13 @@ from pykruise.kube.values.image_references import ImageName, parse_image
 _log = logging.getLogger(__name__)
 
 PULLED_BY: Final = {"apps.kruise.io/pulling-image-by": "kruise-daemon"}
-"""Annotation that every pull carries."""
+"""Annotation of every pull."""
 CONFLICT_S: Final = 0.05
 LONGEST_S: Final = 24 * 3600.0
-"""A pull ends with its try: cancelling the call ends it in the runtime."""
+"""Longest duration of a call. A pull ends with its try, because cancelling the call ends it in the runtime."""
 
 _TryKey = tuple[ImageName, int, int]
-"""Image, version, and which try of it."""
+"""Image, version, and the number of the try."""
 
 
 class _Try(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class ImagePuller:
         self.controller = Controller("image-puller", self._sync, queue=queue, workers=1, clock=clock)
 
     async def run(self) -> None:
-        """Pull until `stop()`. Pulls under way are given up then; the next agent begins them anew."""
+        """Pull until `stop()`, which gives up pulls in progress; the next agent starts them again."""
         try:
             await self.controller.run()
         finally:
@@ -120,12 +120,13 @@ class ImagePuller:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Finish the write under way; `run()` returns."""
+        """Finish the write in flight; `run()` returns."""
         await self.controller.stop(grace_s=5.0)
 
     def _on_change(self, change: Change[AgentNodeImageView]) -> None:
         old, new = change.old, change.new
-        # What changed in the status alone is what we wrote, or the manager's verdict: both matter to the next round.
+        # A change of only the status is either this agent's own write or the manager's decision; the next round needs
+        # both.
         if (
             new is None
             or old is None
@@ -148,7 +149,7 @@ class ImagePuller:
         def attempt(image: ImageName, wanted: WantedPull, number: int) -> Attempt:
             name = image, wanted.version, number
             needed.add(name)
-            return self._attempt(view, name, wanted, now)
+            return self._start_or_check_try(view, name, wanted, now)
 
         pulls, look_at = advance_pulls(before, view, attempt=attempt, most=self._most, now=now)
         under_way = {
@@ -167,17 +168,19 @@ class ImagePuller:
                 message=event.message,
                 warning=event.is_failure,
             )
-        wait_s = await self._report(view, pulls)
+        wait_s = await self._report_status(view, pulls)
         soonest = min(look_at, now + wait_s)
         return None if soonest == math.inf else max(0.0, soonest - self._clock())
 
-    def _attempt(self, view: AgentNodeImageView, name: _TryKey, wanted: WantedPull, now: Instant) -> Attempt:
-        """How the try went, which is begun when it is new."""
+    def _start_or_check_try(
+        self, view: AgentNodeImageView, name: _TryKey, wanted: WantedPull, now: Instant
+    ) -> Attempt:
+        """Return the state of the try; start it first if it is new."""
         image = name[0]
         result = self._tries.get(name)
         if result is None:
             secrets = view.secrets.get(image.name, ())
-            work = self._try(image, wanted, secrets, view.sandboxes.get(image.name, PullSandbox()))
+            work = self._run_try(image, wanted, secrets, view.sandboxes.get(image.name, PullSandbox()))
             task = asyncio.get_running_loop().create_task(work, name=f"pull {image.reference}")
             task.add_done_callback(self._on_try_ended)
             result = self._tries[name] = _Try(now, task)
@@ -192,7 +195,7 @@ class ImagePuller:
             self.controller.queue.add(self._key)
 
     async def _end_tries(self, needed: set[_TryKey]) -> None:
-        """Give up tries that nothing waits for."""
+        """Cancel tries that are no longer needed."""
         ended = [self._tries.pop(name).task for name in tuple(self._tries) if name not in needed]
         for task in ended:
             task.cancel()
@@ -200,23 +203,25 @@ class ImagePuller:
 
     # ── one try ──────────────────────────────────────────────────────────────
 
-    async def _try(
+    async def _run_try(
         self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName], sandbox: PullSandbox
     ) -> tuple[Instant, Pulled | PullFailure]:
         try:
-            answer: Pulled | PullFailure = Pulled(await self._pull(image, wanted, secrets, sandbox))
+            answer: Pulled | PullFailure = Pulled(await self._pull_image(image, wanted, secrets, sandbox))
         except CriError as error:
             self._keyring.forget(secrets)
             answer = PullFailure("ErrImagePull", str(error) or type(error).__name__)
-        except Exception as error:  # a bug must end in the status, not in a task that is not awaited
+        except (
+            Exception
+        ) as error:  # a bug must be reported in the status, not lost in a task that is not awaited
             _log.exception("pulling %s", image.reference)
             answer = PullFailure("ErrImagePull", f"{type(error).__name__}: {error}")
         return self._clock(), answer
 
-    async def _pull(
+    async def _pull_image(
         self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName], sandbox: PullSandbox
     ) -> str:
-        """The runtime's id of the image. Raises CriError."""
+        """Pull the image and return its id in the runtime. Raises CriError."""
         if wanted.image_pull_policy == "IfNotPresent":
             present = find_image(await self._runtime.images(), image)
             if present is not None:
@@ -244,29 +249,31 @@ class ImagePuller:
             except CriError as error:
                 failures.append(str(error) or type(error).__name__)
         else:
-            # Credentials that match and are refused are no reason to try without any.
+            # When matching credentials are refused, a try without credentials is not justified.
             raise CriError("; ".join(dict.fromkeys(failures)))
         result = find_image(await self._runtime.images(), image)
         return result.id if result is not None else id_
 
     # ── the status ───────────────────────────────────────────────────────────
 
-    async def _report(self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> float:
-        """Write the status where it differs. Returns in how many seconds it may be written; infinity: it is."""
+    async def _report_status(self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> float:
+        """Write the status if it has changed. Returns the seconds until it may be written; infinity: it is up to
+        date.
+        """
         report = report_of(view, pulls, pace=self._pace, now=self._clock())
         if not report.patch:
             return report.again_s
         body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
             is_there = await self._writer.patch_status(NODE_IMAGES, self._key, body, uid=view.uid)
-        except ConflictError:  # something is asked for, or not any more: the cache hears of it soon
+        except ConflictError:  # the requested images have changed: the cache will show it soon
             return CONFLICT_S
         self.status_writes += is_there
         return math.inf
 
 
 def find_image(images: Sequence[Image], wanted: ImageName) -> Image | None:
-    """The image of the node that is meant: by tag, or for a digest by digest."""
+    """Return the wanted image of the node, found by tag or by digest."""
     for image in images:
         for text in image.digests if wanted.is_digest else image.tags:
             try:

@@ -1,9 +1,9 @@
-"""The credentials that a pull may use: secrets that the manager copied, and what the node itself has.
+"""The credentials that a pull may use: secrets that the manager copied, and credentials of the node itself.
 
 NodeImage.pullSecrets ──▶ Keyring.credentials_for(): Secrets (kept for minutes), docker configuration, plugins
                                        └──▶ Auth …, the longest match first
 
-A secret that cannot be read is left out with a warning: the image may be public, or another one may open it.
+A secret that cannot be read is left out with a warning: the image may be public, or another secret may suffice.
 """
 
 import logging
@@ -26,21 +26,21 @@ from pykruise.kube.values.registry_credentials import Credential, credentials_in
 _log = logging.getLogger(__name__)
 
 KEPT_S: Final = (300.0, 600.0)
-"""How long a secret is kept, at random. Rule: the original agent's."""
+"""Range of the random time for which a secret is kept. Same range as in OpenKruise's agent."""
 
 Provider = Callable[[str], Awaitable[Sequence[Credential]]]
-"""An image (in full, without tag) to credentials that the node itself has for it."""
+"""Returns the node's own credentials for an image (full name, without tag)."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
     credentials: Sequence[Credential]
     namespace: str
-    """Whose requests they serve."""
+    """Namespace whose requests may use the credentials."""
     until: Instant
 
 
 class Keyring:
-    """Credentials for pulls. `providers`: of the node itself, asked after the secrets."""
+    """Credentials for pulls. `providers`: those of the node itself, used after the secrets."""
 
     def __init__(
         self, client: Client, *, clock: Clock, rng: random.Random, providers: Sequence[Provider] = ()
@@ -54,12 +54,14 @@ class Keyring:
     async def credentials_for(
         self, image: ImageName, wanted: WantedPull, secrets: Sequence[SecretName]
     ) -> list[Credential]:
-        """Matching credentials, in the order in which to try them; empty: pull without credentials. Of the image's
-        secrets those of a namespace that asks for this tag are used (agent/rules/pull_secrets.py).
+        """Return matching credentials in the order in which to try them; empty: pull without credentials.
+
+        Of the image's secrets, only those from a namespace that requests this tag are used
+        (agent/rules/pull_secrets.py).
         """
         credentials: list[Credential] = []
         for secret in secrets:
-            kept = await self._read(secret)
+            kept = await self._read_secret(secret)
             if kept is not None and may_use(wanted, kept.namespace):
                 credentials += kept.credentials
         for provider in self._providers:
@@ -67,17 +69,17 @@ class Keyring:
         return list(dict.fromkeys(matching_credentials(credentials, image.repository)))
 
     def forget(self, secrets: Sequence[SecretName]) -> None:
-        """Read these anew the next time: they did not open what they should."""
+        """Read these secrets again at the next pull, because a pull with them failed."""
         for secret in secrets:
             self._kept.pop(secret, None)
 
     def retain(self, wanted: Mapping[str, Sequence[SecretName]]) -> None:
-        """Keep nothing but these."""
+        """Forget all secrets except these."""
         names = {secret for secrets in wanted.values() for secret in secrets}
         self._kept = {secret: kept for secret, kept in self._kept.items() if secret in names}
 
-    async def _read(self, secret: SecretName) -> _Kept | None:
-        """None: it cannot be read."""
+    async def _read_secret(self, secret: SecretName) -> _Kept | None:
+        """Return the credentials of a secret; None when it cannot be read."""
         kept, now = self._kept.get(secret), self._clock()
         if kept is not None and now < kept.until:
             return kept

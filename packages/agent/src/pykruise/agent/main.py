@@ -16,7 +16,7 @@ from pykruise.kube.program.logs import set_up
 
 
 def main() -> int:
-    """Run with the flags of the command line; the exit code. Expected errors become one line."""
+    """Run with the flags of the command line and return the exit code. Expected errors are printed as one line."""
     try:
         settings = parse(sys.argv[1:], environ=os.environ)
     except FlagError as error:
@@ -28,7 +28,7 @@ def main() -> int:
     set_up(settings.log)
     try:
         from pykruise.agent.process import run_process
-    except ModuleNotFoundError as error:  # the rules alone are installed, as for a manager
+    except ModuleNotFoundError as error:  # only the rules are installed, as for a manager
         sys.stderr.write(f"error: {error.name} is missing; run: pip install 'pykruise-agent[node]'\n")
         return 1
     try:

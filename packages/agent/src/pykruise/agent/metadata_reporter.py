@@ -1,9 +1,9 @@
-"""Reports what runs in pods of OpenKruise's workloads, and restarts containers whose environment is not the pod's.
+"""Reports the containers of pods of OpenKruise's workloads, and restarts containers with an outdated environment.
 
 pods of this node (watched) ──▶ queue ──▶ _sync: containers at the runtime, `env` in them ──▶ PATCH pods/status
-                                            └── within an update in place, another environment ──▶ queue ──▶ _restart
+                                            └── during an in-place update, another environment ──▶ queue ──▶ restart
 
-What is reported, and which containers have to be started again, is decided by agent/rules/container_metadata.py.
+agent/rules/container_metadata.py decides what is reported, and which containers must be restarted.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 WORKERS: Final = 5
 RESTART_WORKERS: Final = 10
 GATHER_S: Final = 1.0
-"""Statuses of one pod come close together."""
+"""Seconds that a report waits, because the statuses of one pod arrive close together."""
 ENV_TIMEOUT_S: Final = 3.0
 ENV_RETRY_S: Final = 3.0
 DEFAULT_GRACE_S: Final = 30
@@ -62,7 +62,10 @@ RestartKey = tuple[Key, str]
 
 
 class MetadataReporter:
-    """Pods of one node. `with_environment`: gate InPlaceUpdateEnvFromMetadata. Component: `run()` until `stop()`."""
+    """Reports for the pods of one node. `with_environment`: gate InPlaceUpdateEnvFromMetadata.
+
+    Component: `run()` until `stop()`.
+    """
 
     name = "metadata-reporter"
 
@@ -97,7 +100,7 @@ class MetadataReporter:
         )
         stale: WorkQueue[RestartKey] = WorkQueue(cost_factor=0, base_delay_s=3.0, max_delay_s=600.0, rng=rng)
         self.restarts = Controller(
-            "container-restarts", self._restart, queue=stale, workers=RESTART_WORKERS, clock=clock
+            "container-restarts", self._restart_container, queue=stale, workers=RESTART_WORKERS, clock=clock
         )
 
     async def run(self) -> None:
@@ -107,12 +110,12 @@ class MetadataReporter:
             tasks.create_task(self.restarts.run())
 
     async def stop(self) -> None:
-        """Finish what is under way, for some seconds; `run()` returns."""
+        """Finish the work in progress within some seconds; `run()` returns."""
         await asyncio.gather(self.controller.stop(grace_s=5.0), self.restarts.stop(grace_s=5.0))
 
     def _on_change(self, change: Change[NodePod]) -> None:
         old, new = change.old, change.new
-        # Of pods that were there before the agent, only those that were reported: no storm of writes at its start.
+        # Older pods than the agent are skipped unless they were reported before, to avoid many writes at its start.
         if new is None or (old is None and new.reported is None and new.created_at < self._began_at):
             return
         if needs_report(new, with_environment=self._with_environment):
@@ -126,14 +129,14 @@ class MetadataReporter:
             return None
         reported: list[Reported] = []
         is_complete = True
-        for runtime, ids in self._by_runtime(pod):
+        for runtime, ids in self._group_by_runtime(pod):
             containers = await newest_containers(runtime.client, pod.uid)
             for name, container_id in ids.items():
                 container = containers.get(name)
                 if container is None or scheme_id(runtime, container) != container_id:
-                    is_complete = False  # the status is older than the runtime, or newer: it comes again
+                    is_complete = False  # the status is older or newer than the runtime: a change follows
                     continue
-                entry, is_whole = await self._entry(pod, runtime, container)
+                entry, is_whole = await self._build_entry(pod, runtime, container)
                 is_complete &= is_whole
                 reported.append(entry)
         reported.sort(key=lambda item: list(pod.container_ids).index(item.name))
@@ -144,8 +147,8 @@ class MetadataReporter:
             self.restarts.queue.add((key, name))
         return None if is_complete else ENV_RETRY_S
 
-    def _by_runtime(self, pod: NodePod) -> Sequence[tuple[Runtime, Mapping[str, str]]]:
-        """The pod's started containers by the runtime that has them."""
+    def _group_by_runtime(self, pod: NodePod) -> Sequence[tuple[Runtime, Mapping[str, str]]]:
+        """Return the pod's started containers, grouped by their runtime."""
         result: dict[str, tuple[Runtime, dict[str, str]]] = {}
         for name, container_id in pod.container_ids.items():
             runtime = self._runtimes.of(container_id)
@@ -153,8 +156,10 @@ class MetadataReporter:
                 result.setdefault(runtime.name, (runtime, {}))[1][name] = container_id
         return list(result.values())
 
-    async def _entry(self, pod: NodePod, runtime: Runtime, container: CriContainer) -> tuple[Reported, bool]:
-        """The report about a container, and whether the report is complete."""
+    async def _build_entry(
+        self, pod: NodePod, runtime: Runtime, container: CriContainer
+    ) -> tuple[Reported, bool]:
+        """Return the report about a container, and whether the report is complete."""
         container_id = scheme_id(runtime, container)
         known = (pod.reported or {}).get(container.name)
         if known is None or known.container_id != container_id:
@@ -162,21 +167,21 @@ class MetadataReporter:
                 name=container.name,
                 container_id=container_id,
                 restart_count=container.restart_count,
-                plain_hash=_hexadecimal(container.annotations.get(CONTAINER_HASH, "")),
+                plain_hash=_parse_hexadecimal(container.annotations.get(CONTAINER_HASH, "")),
             )
         if not self._with_environment or known.env_hash or not container.is_running:
             return known, True
         sources = pod.sources.get(container.name, ())
-        values = await self._values(runtime, container, sources)
+        values = await self._read_environment(runtime, container, sources)
         if values is None:
             return known, False
         env_hash = environment_hash(sources, lambda source: values.get(source.variable, ""))
         return msgspec.structs.replace(known, env_hash=env_hash), True
 
-    async def _values(
+    async def _read_environment(
         self, runtime: Runtime, container: CriContainer, sources: Sequence[EnvSource]
     ) -> Mapping[str, str] | None:
-        """The environment that the container was started with; None when it cannot be read now."""
+        """Return the environment with which the container was started; None when it cannot be read now."""
         if not sources:
             return {}
         try:
@@ -191,8 +196,8 @@ class MetadataReporter:
 
     # ── restarts ─────────────────────────────────────────────────────────────
 
-    async def _restart(self, name: RestartKey) -> None:
-        """Stop a container whose environment is still not the pod's; the kubelet starts it with the present one."""
+    async def _restart_container(self, name: RestartKey) -> None:
+        """Stop a container if its environment still differs from the pod's; the kubelet starts it with the new one."""
         key, container_name = name
         pod = self.cache.get(key)
         if pod is None or pod.is_deleting or pod.reported is None:
@@ -221,32 +226,32 @@ class MetadataReporter:
 
 
 def environment_in(text: bytes) -> Mapping[str, str]:
-    """Variables in the output of `env`: `NAME=value`, one per line."""
+    """Parse the output of `env`: `NAME=value`, one per line."""
     lines = text.decode(errors="replace").splitlines()
     pairs = (line.partition("=") for line in lines)
     return {name: value for name, equals, value in pairs if equals}
 
 
 def _stop_of(container: CriContainer) -> Stop:
-    """As the kubelet noted at the container."""
+    """Return the stop parameters that the kubelet recorded in the container's labels and annotations."""
     noted = {**container.labels, **container.annotations}
     graces = [int(noted[name]) for name in GRACE_LABELS if noted.get(name, "").isdecimal()]
     return Stop(
         grace_s=graces[0] if graces else DEFAULT_GRACE_S,
-        pre_stop=_json(noted.get(PRE_STOP)),
-        ports=_json(noted.get(PORTS)) or (),
+        pre_stop=_parse_json(noted.get(PRE_STOP)),
+        ports=_parse_json(noted.get(PORTS)) or (),
         because="its environment has changed",
     )
 
 
-def _json(text: str | None) -> Any:
+def _parse_json(text: str | None) -> Any:
     try:
         return json.loads(text) if text else None
     except ValueError:
         return None
 
 
-def _hexadecimal(text: str) -> int:
+def _parse_hexadecimal(text: str) -> int:
     try:
         return int(text, 16)
     except ValueError:

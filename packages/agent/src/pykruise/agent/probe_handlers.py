@@ -1,8 +1,8 @@
-"""Makes one probe: a command in the container, an HTTP GET, a TCP connection or a gRPC health check.
+"""Runs one probe: a command in the container, an HTTP GET, a TCP connection or a gRPC health check.
 
-core Probe, container, pod's address ──▶ run_probe() ──▶ (Succeeded | Failed, message); None: it could not be made
+core Probe, container, pod's address ──▶ run_probe() ──▶ (Succeeded | Failed, message); None: it could not run
 
-Rule: the kubelet's probes. Whether one is due, and what its outcome means, is decided elsewhere.
+Same rule as the kubelet's probes. Other modules decide when a probe is due, and what its outcome means.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ Outcome = tuple[str, str]
 async def run_probe(
     probe: Mapping[str, Any], runtime: CriClient, container_id: str, ip: str
 ) -> Outcome | None:
-    """Result of the probe; None when the probe could not run, which proves nothing about the container."""
+    """Return the result of the probe; None when it could not run, which proves nothing about the container."""
     limit_s = timeout_s(probe)
     try:
         if command := (probe.get("exec") or {}).get("command"):
-            return await _exec(runtime, container_id, command, limit_s)
+            return await _run_command(runtime, container_id, command, limit_s)
         if (get := probe.get("httpGet")) is not None:
-            return await _http(get, ip, limit_s)
+            return await _probe_http(get, ip, limit_s)
         if (tcp := probe.get("tcpSocket")) is not None:
-            return await _tcp(tcp, ip, limit_s)
+            return await _probe_tcp(tcp, ip, limit_s)
         if (grpc := probe.get("grpc")) is not None:
-            return await _grpc(grpc, ip, limit_s)
+            return await _probe_grpc(grpc, ip, limit_s)
     except (CriError, ValueError) as error:
         _log.info("a probe could not be made: %s", error)
     return None
 
 
-async def _exec(runtime: CriClient, container_id: str, command: list[str], limit_s: float) -> Outcome:
+async def _run_command(runtime: CriClient, container_id: str, command: list[str], limit_s: float) -> Outcome:
     try:
         result = await runtime.exec_sync(container_id, command, timeout_s=limit_s)
     except CallTimeoutError:
@@ -51,7 +51,7 @@ async def _exec(runtime: CriClient, container_id: str, command: list[str], limit
     return (FAILED if result.exit_code else SUCCEEDED), text
 
 
-async def _http(get: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
+async def _probe_http(get: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
     host = get.get("host") or ip
     if not host:
         return None
@@ -74,7 +74,7 @@ async def _http(get: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | No
     return FAILED, f"HTTP probe failed with statuscode: {answer.status}"
 
 
-async def _tcp(tcp: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
+async def _probe_tcp(tcp: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
     host = tcp.get("host") or ip
     if not host:
         return None
@@ -91,7 +91,7 @@ async def _tcp(tcp: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | Non
     return SUCCEEDED, ""
 
 
-async def _grpc(grpc: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
+async def _probe_grpc(grpc: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
     if not ip:
         return None
     try:

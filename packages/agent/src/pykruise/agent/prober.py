@@ -1,10 +1,10 @@
-"""Makes the checks of PodProbeMarkers in pods of this node, and says in the NodePodProbe what they find.
+"""Runs the probes of PodProbeMarkers in pods of this node, and reports their results in the NodePodProbe.
 
-NodePodProbe (watched) ──▶ queue, by probe ──▶ _check: run_probe() ▸ probe_checks.advance_check() ──▶ a Check
-                                               Checks ──▶ _report: PATCH nodepodprobes/status, events
+NodePodProbe (watched) ──▶ queue, by probe ──▶ check: run_probe() ▸ probe_checks.advance_check() ──▶ a Check
+                                               Checks ──▶ report: PATCH nodepodprobes/status, events
 
-When a probe is due and what its outcome means is decided by agent/rules/probe_checks.py. The spec is read at each
-check, so a changed handler, period or address counts from the next one on; what is not asked for any more ends.
+agent/rules/probe_checks.py decides when a probe is due and what its outcome means. Each check reads the spec, so a
+changed handler, period or address takes effect at the next one; a probe that is no longer requested ends.
 """
 
 import asyncio
@@ -54,19 +54,20 @@ _log = logging.getLogger(__name__)
 WORKERS: Final = 64
 LEAST_PAUSE_S: Final = 0.05
 EXEC_PAUSE_S: Final = 1.0
-"""From the start of a command in a pod to that of the next one in it, and"""
+"""Seconds between the starts of two commands in a pod."""
 EXECS_OF_POD: Final = 8
-"""how many run in it at once: a pod with many dear ones must not take the node's time, nor its agent's workers, from
-others."""
+"""Most commands that run in a pod at the same time. A pod with many expensive commands must not take the node's time,
+nor its agent's workers, from others.
+"""
 GATHER_S: Final = 0.2
-"""Outcomes of many probes are one write."""
+"""Seconds that a report waits, so that outcomes of many probes are written together."""
 
 Asked = tuple[Mapping[str, Any], Mapping[str, Any]]
 """A pod of the spec, and one of its probes."""
 
 
 class Prober:
-    """The checks of one node. Component: `run()` until `stop()`."""
+    """The probes of one node. Component: `run()` until `stop()`."""
 
     name = "prober"
 
@@ -101,14 +102,14 @@ class Prober:
         self._reported: dict[CheckKey, Check] = {}
         self._started_at: dict[str, Instant] = {}
         self._exec_after: dict[str, float] = {}
-        """Pod UID to the loop time from which the next command may start in the pod."""
+        """Pod UID to the loop time after which the next command may start in the pod."""
         self._execs = Counter[str]()
-        """Pod UID to the commands that run in the pod."""
+        """Pod UID to the number of commands that run in the pod."""
         self.status_writes = 0
         checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
-        self.controller = Controller("prober", self._check, queue=checks, workers=WORKERS, clock=clock)
+        self.controller = Controller("prober", self._check_probe, queue=checks, workers=WORKERS, clock=clock)
         reports: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
-        self.reports = Controller("probe-status", self._report, queue=reports, workers=1, clock=clock)
+        self.reports = Controller("probe-status", self._report_status, queue=reports, workers=1, clock=clock)
 
     async def run(self) -> None:
         """Check until `stop()`."""
@@ -117,7 +118,7 @@ class Prober:
             tasks.create_task(self.reports.run())
 
     async def stop(self) -> None:
-        """Finish the write under way; `run()` returns."""
+        """Finish the write in flight; `run()` returns."""
         await self.controller.stop(grace_s=0.0)
         await self.reports.stop(grace_s=5.0)
 
@@ -139,13 +140,15 @@ class Prober:
             self.reports.queue.add(change.key)
 
     def _first_pause_s(self, item: Asked) -> float:
-        """An agent that was just started does not make all of its checks at once."""
+        """Return a random pause, so that an agent which has just started does not run all its probes at the same
+        time.
+        """
         period = period_s(item[1].get("probe") or {})
         return self._rng.uniform(0, period) if self._clock() - self._began_at < period else 0.0
 
     # ── one check ────────────────────────────────────────────────────────────
 
-    async def _check(self, name: CheckKey) -> float | None:
+    async def _check_probe(self, name: CheckKey) -> float | None:
         asked = self._asked.get(name)
         if asked is None:
             return None
@@ -158,11 +161,13 @@ class Prober:
         if is_exec and (wait_s := self._exec_wait_s(pod["uid"])) > 0:
             return wait_s
         try:
-            seen = await self._seen(pod, probe, rules, before, now)
+            seen = await self._observe(pod, probe, rules, before, now)
         finally:
             if is_exec:
                 self._execs[pod["uid"]] -= 1
-        if self._asked.get(name) is not asked:  # changed meanwhile: what was found may be another probe's
+        if (
+            self._asked.get(name) is not asked
+        ):  # changed during the probe: the result may belong to another probe
             return 0.0 if name in self._asked else None
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):
@@ -170,7 +175,7 @@ class Prober:
         return max(LEAST_PAUSE_S, due_at(rules, check) - self._clock())
 
     def _exec_wait_s(self, uid: str) -> float:
-        """Seconds until a command may be started in the pod; 0: now, and it counts from now on."""
+        """Return the seconds until a command may start in the pod. 0: it may start now, and is counted."""
         now = asyncio.get_running_loop().time()
         wait_s = self._exec_after.get(uid, 0.0) - now
         if wait_s > 0:
@@ -178,12 +183,12 @@ class Prober:
         if self._execs[uid] >= EXECS_OF_POD:
             return EXEC_PAUSE_S
         self._exec_after = {other: after for other, after in self._exec_after.items() if after > now}
-        self._execs += Counter[str]()  # without those of pods in which none runs
+        self._execs += Counter[str]()  # drops pods without running commands
         self._exec_after[uid] = now + EXEC_PAUSE_S
         self._execs[uid] += 1
         return 0.0
 
-    async def _seen(
+    async def _observe(
         self,
         pod: Mapping[str, Any],
         probe: Mapping[str, Any],
@@ -191,15 +196,15 @@ class Prober:
         before: Check | None,
         now: Instant,
     ) -> SeenProbe | None:
-        """The container and, where the probe has to be made, what it finds; None: there is no such container."""
-        container, client = await self._container(pod["uid"], probe["containerName"])
+        """Return the container and, if the probe is due, its result; None: there is no such container."""
+        container, client = await self._find_container(pod["uid"], probe["containerName"])
         if container is None:
             return None
         is_running = container.is_running
         seen = SeenProbe(
             id=container.id,
             is_running=is_running,
-            started_at=await self._started(client, container) if is_running else 0.0,
+            started_at=await self._find_start_time(client, container) if is_running else 0.0,
             message="" if is_running else f"Container({probe['containerName']}) is Non-running",
         )
         if not needs_probe(rules, before, seen, now):
@@ -207,20 +212,20 @@ class Prober:
         result = await run_probe(rules, client, container.id, str(pod.get("IP") or ""))
         return seen if result is None else msgspec.structs.replace(seen, outcome=result[0], message=result[1])
 
-    async def _container(self, uid: str, name: str) -> tuple[CriContainer | None, CriClient]:
-        """The newest of this name, in whichever runtime it is."""
+    async def _find_container(self, uid: str, name: str) -> tuple[CriContainer | None, CriClient]:
+        """Return the newest container of this name, and the client of its runtime."""
         client = self._runtimes.first.client
         for runtime in self._runtimes.all:
             try:
                 containers = await runtime.client.containers(labels={POD_UID: uid, CONTAINER_NAME: name})
-            except CriError as error:  # a runtime that is away says nothing about the container
+            except CriError as error:  # an unreachable runtime says nothing about the container
                 _log.debug("containers of %s: %s", uid, error)
                 continue
             if containers:
                 return containers[0], runtime.client
         return None, client
 
-    async def _started(self, client: CriClient, container: CriContainer) -> Instant:
+    async def _find_start_time(self, client: CriClient, container: CriContainer) -> Instant:
         result = self._started_at.get(container.id)
         if result is None:
             result = (await client.container_status(container.id)).started_at
@@ -231,7 +236,7 @@ class Prober:
 
     # ── the status ───────────────────────────────────────────────────────────
 
-    async def _report(self, key: Key) -> None:
+    async def _report_status(self, key: Key) -> None:
         view = self.cache.get(key)
         if view is None:
             return
@@ -256,7 +261,7 @@ class Prober:
 
 
 def _is_other(rules: Mapping[str, Any], check: Check | None) -> bool:
-    """Whether the handler is another one than that of the last check, which says nothing any more."""
+    """Whether the handler differs from that of the last check, whose result is then obsolete."""
     return check is not None and check.handler != {
         name: rules[name] for name in check.handler if name in rules
     }

@@ -1,4 +1,4 @@
-"""The agent as a process: how it starts, what it serves, and how it ends.
+"""The agent as a process: its start, its HTTP servers, and its end.
 
 Settings, Connection ──▶ run_process(): server for probes and metrics ─ runtimes ─ Agent ─ SIGTERM
 """
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 USER_AGENT = "kruise-daemon"
 POOL = 4
-"""Connections for requests; each watch has one of its own."""
+"""Connections for requests; each watch has its own."""
 
 
 async def run_process(connection: Connection, settings: AgentSettings) -> None:
@@ -68,16 +68,16 @@ async def run_process(connection: Connection, settings: AgentSettings) -> None:
         )
         runtimes = await find_runtimes(settings.runtime_dir, socket_file=settings.socket_file)
         stack.callback(runtimes.close)
-        providers = await _providers(settings)
+        providers = await _load_all_providers(settings)
         agent = Agent(client, runtimes, settings, providers=providers, rng=rng)
         stop_on_signals(agent.stop)
         _log.info("this is the agent of node %s, version %s", settings.node, __version__)
-        servers = _servers(agent, metered, settings, urlsplit(connection.server).netloc)
+        servers = _make_servers(agent, metered, settings, urlsplit(connection.server).netloc)
         await run_beside_servers(agent.run(), servers)
 
 
-async def _providers(settings: AgentSettings) -> list[Provider]:
-    """Credentials of the node itself. A wrong file is logged: most images need none."""
+async def _load_all_providers(settings: AgentSettings) -> list[Provider]:
+    """Return the providers of the node's own credentials. An invalid file is only logged: most images need none."""
     home = Path(os.environ.get("HOME") or "/")
     folder = Path(os.environ.get("DOCKER_CONFIG") or home / ".docker")
     providers: list[Provider] = [docker_configuration([folder / "config.json", Path("/.docker/config.json")])]
@@ -90,7 +90,7 @@ async def _providers(settings: AgentSettings) -> list[Provider]:
     return providers
 
 
-def _servers(
+def _make_servers(
     agent: Agent, metered: MeteredTransport, settings: AgentSettings, host: str
 ) -> list[PlainServer]:
     made: list[PlainServer] = []
@@ -99,7 +99,7 @@ def _servers(
         metrics.register(_AgentCollector(agent, metered, host))
         prometheus_client.ProcessCollector(registry=metrics)
         paths: Mapping[str, Responder] = {
-            "/healthz": functools.partial(_health, agent),
+            "/healthz": functools.partial(_answer_health, agent),
             "/metrics": metrics_responder(metrics),
         }
         made.append(PlainServer("probes and metrics", settings.serving, paths))
@@ -108,14 +108,14 @@ def _servers(
     return made
 
 
-def _health(agent: Agent, rest: str, query: Query) -> PathAnswer:
+def _answer_health(agent: Agent, rest: str, query: Query) -> PathAnswer:
     result = agent.problems()
     checks: dict[str, Check] = {name: functools.partial(result.__getitem__, name) for name in result}
     return responder("healthz", checks)(rest, query)
 
 
 class _AgentCollector(Collector):
-    """Turns stats into metrics at each scrape."""
+    """Converts stats into metrics at each scrape."""
 
     def __init__(self, agent: Agent, metered: MeteredTransport, host: str) -> None:
         self._agent = agent
@@ -123,11 +123,11 @@ class _AgentCollector(Collector):
         self._host = host
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing ahead: there is no event loop to ask yet."""
+        """Return nothing in advance: the event loop does not run yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics. Called where the event loop runs."""
+        """Yield all metrics. Called where the event loop runs."""
         parts = self._agent.parts
         labels = {part.name: part.name for part in parts}
         yield from controller_metrics({part.name: part.controller.stats() for part in parts}, labels)

@@ -1,10 +1,10 @@
-"""Carries out ContainerRecreateRequests for pods of this node: stops containers, which the kubelet starts again.
+"""Executes ContainerRecreateRequests for pods of this node: stops containers, which the kubelet starts again.
 
 ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: recreations.advance() ──▶ PATCH …/status
 runtime's events ──────────────────────────┘                └── preStop hook, StopContainer
 
-Of a pod's requests one is carried out at a time. Its state is in its status alone: an agent that is killed goes on
-where the one before stopped, at worst with a hook that runs twice. A runtime that is away is waited for.
+The requests of a pod are executed one at a time. All state is in the status: after a kill the next agent continues
+where the previous one stopped, at worst running a hook twice. An unreachable runtime is waited for.
 """
 
 import asyncio
@@ -47,12 +47,12 @@ _log = logging.getLogger(__name__)
 _BY_POD: Final = "pod"
 _BY_UID: Final = "uid"
 WORKERS: Final = 64
-"""A worker waits for the end of a container, at most its grace period."""
+"""Workers. Each waits until a container has ended, at most for its grace period."""
 GRACE_MARGIN_S: Final = 0.1
 
 
 class Recreator:
-    """The requests of one node. Component: `run()` until `stop()`."""
+    """Executes the requests of one node. Component: `run()` until `stop()`."""
 
     name = "recreator"
 
@@ -92,7 +92,7 @@ class Recreator:
         self.controller = Controller("recreator", self._sync, queue=queue, workers=WORKERS, clock=clock)
 
     async def run(self) -> None:
-        """Carry out requests until `stop()`."""
+        """Execute requests until `stop()`."""
         following = [
             asyncio.get_running_loop().create_task(change.run(), name=f"events of {name}")
             for name, change in self._changes.items()
@@ -105,7 +105,7 @@ class Recreator:
             await asyncio.gather(*following, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Finish what is being stopped, for some seconds; `run()` returns."""
+        """Finish stopping containers within some seconds; `run()` returns."""
         await self.controller.stop(grace_s=5.0)
 
     def _on_change(self, change: Change[RecreateRequest]) -> None:
@@ -114,7 +114,7 @@ class Recreator:
                 self.controller.queue.add(request.pod)
 
     def _on_container_change(self, pod_uid: str) -> None:
-        """Something happened to containers of a pod; of any pod, when the uid is not known."""
+        """Enqueue the pods with requests whose containers changed; all such pods when the uid is not known."""
         for request in self.cache.by_index(_BY_UID, pod_uid) if pod_uid else self.cache.values():
             self.controller.queue.add(request.pod)
 
@@ -127,21 +127,21 @@ class Recreator:
         first, *later = sorted(open_, key=lambda item: order_of(item.document))
         for request in later:
             if not get_path(request.document, "status", "phase"):
-                await self._report(request, {"phase": "Pending"})
+                await self._report_status(request, {"phase": "Pending"})
         if get_path(first.document, "status", "phase") != "Recreating":
-            await self._report(first, {"phase": "Recreating"})
+            await self._report_status(first, {"phase": "Recreating"})
             return 0.0
         left_s = grace_left_s(first.document, self._clock())
         if left_s is None or left_s > 0:
             return None if left_s is None else left_s + GRACE_MARGIN_S
         runtime, problem = self._runtime_of(first)
         if runtime is None:
-            await self._complete(first, f"failed to find runtime service: {problem}")
+            await self._complete_request(first, f"failed to find runtime service: {problem}")
             return None
         return await self._carry_out(first, runtime)
 
     def _runtime_of(self, request: RecreateRequest) -> tuple[Runtime | None, str]:
-        """The runtime of all containers that are asked for, or why there is none."""
+        """Return the runtime of all requested containers, or the reason why there is none."""
         ids = [
             str(get_path(container, "statusContext", "containerID", default=""))
             for container in get_path(request.document, "spec", "containers", default=())
@@ -158,16 +158,16 @@ class Recreator:
         on_node = {
             name: await self._on_node(runtime, container)
             for name, container in containers.items()
-            if name in _names(request)
+            if name in _container_names(request)
         }
         turn = advance(request.document, on_node, self._clock())
         if turn.is_over:
-            await self._complete(request, "")
+            await self._complete_request(request, "")
             return None
         if turn.stop:
-            turn = await self._stop(request, runtime, containers[turn.stop], turn)
+            turn = await self._stop_container(request, runtime, containers[turn.stop], turn)
         if list(turn.states) != get_path(request.document, "status", "containerRecreateStates", default=[]):
-            await self._report(request, {"containerRecreateStates": list(turn.states)})
+            await self._report_status(request, {"containerRecreateStates": list(turn.states)})
             return 0.0
         poll_s = self._changes[runtime.name].poll_s
         return poll_s if turn.again_s is None else min(poll_s, turn.again_s)
@@ -183,10 +183,10 @@ class Recreator:
             started_at=started_at,
         )
 
-    async def _stop(
+    async def _stop_container(
         self, request: RecreateRequest, runtime: Runtime, container: CriContainer, turn: RecreateTurn
     ) -> RecreateTurn:
-        """Stop the turn's container. A runtime that is away is no failure: the turn comes again."""
+        """Stop the turn's container. An unreachable runtime is not a failure: the turn is repeated."""
         target = next(
             item for item in request.document["spec"]["containers"] if item["name"] == container.name
         )
@@ -208,15 +208,15 @@ class Recreator:
 
     # ── the status ───────────────────────────────────────────────────────────
 
-    async def _complete(self, request: RecreateRequest, message: str) -> None:
+    async def _complete_request(self, request: RecreateRequest, message: str) -> None:
         status: dict[str, Any] = {"phase": "Completed", "completionTime": format_time(self._clock())}
-        await self._report(request, {**status, **({"message": message} if message else {})})
+        await self._report_status(request, {**status, **({"message": message} if message else {})})
 
-    async def _report(self, request: RecreateRequest, status: Mapping[str, Any]) -> None:
+    async def _report_status(self, request: RecreateRequest, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
         body = {"metadata": {"uid": request.uid}, "status": fitting_status(dict(status))}
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)
 
 
-def _names(request: RecreateRequest) -> set[str]:
+def _container_names(request: RecreateRequest) -> set[str]:
     return {container["name"] for container in get_path(request.document, "spec", "containers", default=())}

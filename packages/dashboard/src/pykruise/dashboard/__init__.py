@@ -1,7 +1,8 @@
-"""The dashboard: what moves, what waits, and why, in a browser. It reads; writing is an option, with the user's rights.
+"""The dashboard: a web page that shows rollouts, waits and their reasons. It only reads; writing is an option and
+uses the user's rights.
 
-API server ──one watch a resource──▶ caches (objects.py) ──▶ view models (pure: rollouts.py, waiting.py, jobs.py,
+API server ──one watch per resource──▶ caches (objects.py) ──▶ view models (pure: rollouts.py, waiting.py, jobs.py,
     workload.py) ──▶ boards (board.py) ──▶ streams (streams.py), filtered by rights (access.py) ──▶ static/*.js
 
-One process, never the manager's. There is one set of caches, however many browsers look.
+The dashboard runs in one process, never in the manager's. All browsers share one set of caches.
 """

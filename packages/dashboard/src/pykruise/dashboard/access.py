@@ -1,10 +1,11 @@
 """Access to rows: a user sees the rows of a resource that the user may list, in a namespace or everywhere.
 
-(resource, namespace) of rows ──learn()──▶ SubjectAccessReview, kept for a moment ──▶ may_see()
+(resource, namespace) of rows ──learn()──▶ SubjectAccessReview, cached for a short time ──▶ may_see()
 
-On a laptop the caches were filled with the user's own rights, so everything in them may be seen. In a cluster they are
-the dashboard's, and the API server is asked for each user: first whether the resource may be listed everywhere, and
-where it may not, namespace by namespace. What is not known, or could not be asked, may not be seen.
+On a laptop the caches are filled with the user's own rights, so the user may see everything in them. In a cluster
+they are filled with the dashboard's rights, and the dashboard asks the API server about each user: first whether the
+user may list the resource everywhere, and if not, about each namespace. A user may not see rows whose answer is
+unknown.
 """
 
 import asyncio
@@ -19,12 +20,13 @@ from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import KubeError, error_for
 
 ALLOWED_S: Final = 60.0
-"""How long an answer counts."""
+"""Seconds that a positive answer is valid."""
 DENIED_S: Final = 300.0
-"""... of a namespace that may not be looked into: a user of one of a thousand namespaces is not asked about all others
-once a minute."""
+"""Seconds that a negative answer about a namespace is valid. A user with one namespace of a thousand would otherwise
+cause reviews for all others every minute.
+"""
 UNKNOWN_S: Final = 5.0
-"""... where the API server could not be asked, which counts as a no."""
+"""Seconds until the next try when the API server could not be asked. Until then the answer counts as a denial."""
 _AT_ONCE: Final = 16
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -43,29 +45,29 @@ class DashboardUser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Access(Protocol):
-    """Rows that one user may see."""
+    """The rows that one user may see."""
 
     @property
     def epoch(self) -> int:
-        """Another number when an answer is another than before: what was sent may not count any more."""
+        """Number that changes when an answer changes. Rows that were sent before may no longer be valid."""
         ...
 
     async def learn(self, rights: Iterable[Right]) -> None:
-        """Ask for what is not known, or was asked too long ago."""
+        """Ask the API server about rights without a valid answer."""
         ...
 
     def may_see(self, resource: str, namespace: str) -> bool:
-        """Whether these objects may be listed, as far as it is known."""
+        """Whether the user may list these objects, as far as the answers are known."""
         ...
 
 
 class FullAccess:
-    """Everything that is there."""
+    """Access to all rows."""
 
     epoch = 0
 
     async def learn(self, rights: Iterable[Right]) -> None:
-        """Nothing to ask."""
+        """Do nothing: every right is granted."""
 
     def may_see(self, resource: str, namespace: str) -> bool:
         """True."""
@@ -78,7 +80,9 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class ReviewedAccess:
-    """API server's answers about a user. `client`: may create SubjectAccessReviews. `clock`: seconds, never back."""
+    """The API server's answers about a user. `client` may create SubjectAccessReviews. `clock` returns monotonic
+    seconds.
+    """
 
     def __init__(self, client: Client, user: DashboardUser, *, clock: Callable[[], float]) -> None:
         self._client = client
@@ -91,9 +95,9 @@ class ReviewedAccess:
         """See Access."""
 
     async def learn(self, rights: Iterable[Right]) -> None:
-        """See Access. Raises nothing: who cannot be asked about sees nothing."""
+        """See Access. Raises nothing: a user whose rights cannot be reviewed sees nothing."""
         wanted = set(rights)
-        async with self._learning:  # another stream of this user asks the same
+        async with self._learning:  # another stream of this user may ask the same
             await self._ask({(resource, "") for resource, _ in wanted})
             await self._ask({item for item in wanted if item[1] and not self._is_allowed((item[0], ""))})
 
@@ -104,7 +108,7 @@ class ReviewedAccess:
         )
 
     def _is_allowed(self, right: Right) -> bool:
-        # One that is too old is asked again by learn(), which goes before: it does not fall between two looks.
+        # learn() runs before and renews an expired answer, so an expired answer still counts here.
         known = self._answers.get(right)
         return known is not None and known.is_allowed
 
@@ -120,7 +124,7 @@ class ReviewedAccess:
             self._answers[right] = _Answer(is_allowed, self._clock() + lasts_s)
 
     async def _review(self, right: Right) -> bool | None:
-        """None: it could not be asked."""
+        """Return the answer of a review; None: the API server could not be asked."""
         resource, _, group = right[0].partition(".")
         attributes = {"verb": "list", "group": group, "resource": resource, "namespace": right[1]}
         spec = {
@@ -139,7 +143,7 @@ class ReviewedAccess:
 
 
 async def post(client: Client, path: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Ask the API server one of its questions; nothing is stored. Raises KubeError."""
+    """Send a review to the API server, which stores nothing. Raises KubeError."""
     group_version = path.removeprefix("/apis/").rpartition("/")[0]
     body = orjson.dumps({"apiVersion": group_version, "kind": kind, "spec": spec})
     answer = await client.transport.request(

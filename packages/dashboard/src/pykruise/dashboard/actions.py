@@ -1,10 +1,10 @@
-"""Actions on an object, as commands: shown for copying, and run with --actions by the same command.
+"""Actions on an object, as commands: the page shows a command for copying, and with --actions the dashboard runs it.
 
 document ──▶ actions_of() (pure) ──▶ Action: words of `kubectl kruise` ──▶ text to copy
                                                                       └──▶ done(): cli/kubectl/entry.py, as the user
 
-There is no second way to write: what a button does is what its command does. Which commands there are is decided here;
-a browser only names one and gives its values, and each value is a part of one word of the command line.
+There is no second way to write: a button does what its command does. This module decides which commands exist. A
+browser only names a command and gives its values, and each value is a part of one word of the command line.
 """
 
 import shlex
@@ -30,32 +30,32 @@ _PROGRAM: Final = "kubectl kruise"
 
 
 class ActionField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A value that a person gives: `{name}` in the words."""
+    """A value that a person enters: `{name}` in the words."""
 
     name: str
     label: str
     value: str = ""
     """Current value of the field."""
     is_revision: bool = False
-    """Whether it is the number of a stored revision: a page offers those, and the one that serves first."""
+    """Whether the value is the number of a stored revision. The page offers the revisions, the serving one first."""
 
 
 class DashboardAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that can be done."""
+    """An action on an object."""
 
     id: str
     title: str
     words: tuple[str, ...]
-    """After `kubectl kruise`; `{name}` stands for a field's value."""
+    """Words after `kubectl kruise`. `{name}` is replaced by the value of a field."""
     command: str
-    """To be copied, with the values that the fields have now."""
+    """Command to copy, with the current values of the fields."""
     fields: tuple[ActionField, ...] = ()
     subresource: str = ""
     """The patched subresource; empty: the object itself."""
 
 
 def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction, ...]:
-    """All that `kubectl kruise` can do to it, in the order in which they are shown."""
+    """Return all actions that `kubectl kruise` supports for the object, in display order."""
     shown = shown_of(document)
     if shown is None:
         return ()
@@ -105,6 +105,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
         )
         for name, title, value in _amounts(shown, document)
     ]
+    images = [] if shown.has_fixed_template else _containers(document)
     actions += [
         action(
             f"image-{number}",
@@ -115,7 +116,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[DashboardAction,
             f"{name}={{image}}",
             fields=[ActionField(name="image", label=f"Image of {name}", value=image)],
         )
-        for number, (name, image) in enumerate(_containers(document))
+        for number, (name, image) in enumerate(images)
     ]
     return tuple(actions)
 
@@ -138,7 +139,7 @@ _AMOUNTS: Final = (
     ("Set maxUnavailable", "maxUnavailable", "1"),
     ("Set maxSurge", "maxSurge", "0"),
 )
-"""Title, name of the field, and what counts where nothing is said."""
+"""Title, name of the field, and default value."""
 
 
 def _amounts(shown: Shown, document: Document) -> list[tuple[str, str, str]]:
@@ -150,7 +151,7 @@ def _amounts(shown: Shown, document: Document) -> list[tuple[str, str, str]]:
 
 
 def argv_of(action: DashboardAction, values: Mapping[str, Any]) -> list[str]:
-    """The words of the command with these values. Raises CommandError for one that is missing or cannot be meant."""
+    """Return the words of the command with these values. Raises CommandError for a missing or invalid value."""
     given: dict[str, str] = {}
     for field in action.fields:
         value = values.get(field.name)
@@ -163,7 +164,7 @@ def argv_of(action: DashboardAction, values: Mapping[str, Any]) -> list[str]:
 
 
 def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Only the words of a field are filled in: names of objects have no braces."""
+    """Fill in the fields' words only: names of objects have no braces."""
     result = []
     for word in words:
         for name, value in values.items():
@@ -176,7 +177,7 @@ _SELF_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 async def may_do(client: Client, resource: Resource, document: Document) -> bool:
-    """Whether this user may change the object, as the API server says. Raises KubeError."""
+    """Whether this user may change the object, according to the API server. Raises KubeError."""
     meta = document["metadata"]
     attributes = {
         "verb": "patch",
@@ -191,10 +192,10 @@ async def may_do(client: Client, resource: Resource, document: Document) -> bool
 
 
 class _Kept(WrappedTransport):
-    """Stays open when the command has ended."""
+    """Transport that stays open when a command has ended."""
 
     async def close(self) -> None:
-        """Others use it too."""
+        """Do nothing, because others use the transport too."""
 
 
 class _Here(msgspec.Struct, frozen=True):
@@ -203,7 +204,7 @@ class _Here(msgspec.Struct, frozen=True):
 
 
 async def done(client: Client, argv: Sequence[str]) -> tuple[int, str]:
-    """Run the command with the user's own client: its exit code, and what it said."""
+    """Run the command with the user's own client. Return its exit code and its output."""
     said: list[str] = []
 
     async def connect(_: CommandCall) -> Reached:

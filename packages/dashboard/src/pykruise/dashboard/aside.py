@@ -1,8 +1,8 @@
-"""Looking at an object in a thread, so that other streams go on meanwhile: a large workload takes most of a second.
+"""Examination of an object in a thread, so that other streams continue: a large workload takes most of a second.
 
 thread: asyncio.run(work(client)) ──LoopTransport──▶ the loop that has the caches ──▶ bytes ──▶ thread
 
-Caches belong to their loop, so every read is made there; what is made of it is made in the thread.
+Caches belong to their loop, so every read runs there. The thread processes the bytes.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _LoopTransport:
-    """Sends requests from another loop."""
+    """Transport that sends requests from another loop."""
 
     def __init__(self, inner: Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._inner = inner
@@ -33,15 +33,15 @@ class _LoopTransport:
         return await self._inner.request(request)
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[object]:
-        """Nothing is watched from there."""
+        """Not supported: the thread watches nothing."""
         raise NotImplementedError(request.path)
 
     async def close(self) -> None:
-        """It is the other loop's."""
+        """Do nothing, because the connection belongs to the other loop."""
 
 
 async def run_aside(client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Result of `work` with a client that reads through `client`. Raises what it raises."""
+    """Return the result of `work` with a client that reads through `client`. Raises what `work` raises."""
     transport = _LoopTransport(client.transport, asyncio.get_running_loop())
 
     async def working() -> T:

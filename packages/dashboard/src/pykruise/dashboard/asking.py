@@ -1,9 +1,11 @@
-"""The question before an action: what it would change, and what the controllers would do then. Nothing is written.
+"""The question before an action: the change that the action makes, and the plan of the controllers after it. The
+question writes nothing.
 
-command of the action ──dry run, with the user's rights──▶ object as it would be ──▶ Question: diff, plan, ticket
-ticket ──▶ is_asked(): an action without the ticket of its question is not done
+command of the action ──dry run, with the user's rights──▶ changed object ──▶ Question: diff, plan, ticket
+ticket ──▶ is_asked(): an action without the ticket of its question is refused
 
-A ticket is for one user, one command and one generation of the object, and signed: any replica with the key knows it.
+A ticket is valid for one user, one command and one generation of the object. It is signed, so any replica with the
+key accepts it.
 """
 
 import hashlib
@@ -31,37 +33,39 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
 
 NAMED_ABOVE: Final = 10
-"""Pods of an object above which its name is typed before it is changed."""
+"""Number of pods above which the user must type the name of an object before changing it."""
 MOST_LINES: Final = 200
 MOST_WORDS: Final = 500
 _WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a person sees before an action."""
+    """The information that a person sees before an action."""
 
     command: str
     code: int
-    """Exit code of the command in a dry run: not 0 where it is refused."""
+    """Exit code of the command in a dry run; not 0 if it is refused."""
     said: str
     diff: tuple[str, ...]
     """`path: old → new`."""
     plan: tuple[str, ...]
-    """Lines that `pykruise plan` prints; empty: nothing would happen to pods, or plan does not know the kind."""
+    """Lines that `pykruise plan` prints; empty: no pod would change, or plan does not know the kind."""
     pods: int
-    """Pods of the object, now or then, whichever are more."""
+    """Pods of the object before or after the action, whichever number is larger."""
     needs_name: bool
     ticket: str
-    """Goes with the action; empty: it is refused."""
+    """Ticket that the action must carry; empty: the action is refused."""
 
 
 class _DryRun(WrappedTransport):
-    """Sends each write as a dry run, and keeps the last answer about an object."""
+    """Transport that sends each write as a dry run, and keeps the last answer about an object."""
 
     def __init__(self, inner: Transport, resource: Resource) -> None:
         super().__init__(inner)
         self._plural = resource.plural
         self.answer: Document | None = None
+        self.is_status = False
+        """Whether the command writes the status, as the approval of a Rollout's step does."""
 
     async def request(self, request: Request, /) -> Response:
         """See `Transport.request`."""
@@ -71,6 +75,7 @@ class _DryRun(WrappedTransport):
         answer = await self._inner.request(tried)
         if answer.status < 300 and f"/{self._plural}/" in request.path:
             self.answer = decode(answer.body)
+            self.is_status = request.path.endswith("/status")
         return answer
 
 
@@ -84,12 +89,14 @@ async def question_about(
     settings: ManagerSettings,
     ticket: str,
 ) -> Question:
-    """`client`: the user's. `document`: the object as it is. Raises CommandError, KubeError."""
+    """Return the question about a command. `client` is the user's; `document` is the current object. Raises
+    CommandError, KubeError.
+    """
     trial = _DryRun(client.transport, resource)
     code, said = await done(client.over(trial), argv)
     after = _after(document, trial.answer)
     pods = pods_at_stake(document, argv)
-    diff = differences(_comparable(document), _comparable(after))
+    diff = differences(*(_comparable(item, with_status=trial.is_status) for item in (document, after)))
     lines: Sequence[str] = ()
     if code == 0 and diff:
         lines = await _planned(client, resource, document, after, now=now, settings=settings)
@@ -106,7 +113,7 @@ async def question_about(
 
 
 def _after(document: Document, answer: Document | None) -> Document:
-    """The object as it would be: the answer itself, or with what the answer about its scale says."""
+    """Return the changed object: the answer itself, or the document with the scale in the answer."""
     if answer is None or "spec" not in answer:
         return document
     if answer.get("kind") != "Scale":
@@ -147,19 +154,20 @@ async def _planned(
 
 
 def with_removals(before: Any, after: Any) -> Any:
-    """The later value, with null for each field that it does not have any more: as a merge patch removes it."""
+    """Return the later value, with null for each removed field, as a merge patch removes it."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after
     kept = {name: with_removals(before.get(name), value) for name, value in after.items()}
     return {**kept, **{name: None for name in before if name not in after}}
 
 
-def _comparable(document: Document) -> dict[str, Any]:
-    """The fields that a person wrote, without those that the API server counts."""
+def _comparable(document: Document, *, with_status: bool) -> dict[str, Any]:
+    """Return the fields that a person wrote, without those that the API server counts."""
     meta = document["metadata"]
     return {
         "metadata": {name: meta.get(name) or {} for name in ("labels", "annotations")},
         "spec": document.get("spec") or {},
+        "status": (document.get("status") or {}) if with_status else {},
     }
 
 
@@ -172,13 +180,13 @@ def _pods_of(document: Document) -> int:
 
 
 def pods_at_stake(document: Document, argv: Sequence[str]) -> int:
-    """Pods that the name is typed for: those it has, and those that a command scales it to."""
+    """Return the larger number of pods: those that the object has, or those that a command scales it to."""
     scaled = [word.partition("=")[2] for word in argv if word.startswith("--replicas=")]
     return max([_pods_of(document), *(int(text) for text in scaled if text.isdecimal() and len(text) < 10)])
 
 
 def ticket_of(key: bytes, *, user: str, document: Document, argv: Sequence[str]) -> str:
-    """Proof that this user was asked about this command and this generation of the object."""
+    """Return the proof that the dashboard asked this user about this command and this generation of the object."""
     meta = document["metadata"]
     about = [user, meta.get("uid", ""), meta.get("generation", 0), list(argv)]
     return hmac.new(key, orjson.dumps(about), hashlib.sha256).hexdigest()

@@ -1,8 +1,9 @@
-"""Files of the page, from the installed package. Names have a hash of what is in them, so they may be kept for ever.
+"""Files of the page, from the installed package. Names contain a hash of the content, so browsers may cache them
+forever.
 
 static/*.js, *.css, *.svg ──names within them are replaced──▶ Assets.get("app.1f3a….js"), Assets.shell (the HTML page)
 
-No other host is asked for anything. Read once, at the start.
+The page requests nothing from other hosts. The files are read once, at the start.
 """
 
 import gzip
@@ -29,7 +30,7 @@ class Asset(msgspec.Struct, frozen=True):
 
 
 class Assets:
-    """All files. Modules import each other by names that are replaced, so a file goes after those that it names."""
+    """All files. The names in imports are replaced, so each file is processed after the files that it imports."""
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         result = dict(files) if files is not None else _read()
@@ -44,12 +45,12 @@ class Assets:
         self.shell = _asset("text/html; charset=utf-8", _renamed(shell, names))
 
     def get(self, name: str) -> Asset | None:
-        """A file by its name with the hash."""
+        """Return a file by its name with the hash."""
         return self._assets.get(name)
 
     @property
     def size(self) -> int:
-        """Bytes that a browser fetches for the whole page."""
+        """Number of bytes that a browser fetches for the whole page."""
         return sum(len(asset.zipped) for asset in (*self._assets.values(), self.shell))
 
 

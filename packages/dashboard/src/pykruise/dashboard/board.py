@@ -1,9 +1,9 @@
-"""Rows that browsers see, each with the version at which it changed last: what a browser has missed is what is newer.
+"""Rows for browsers, each with the version of its last change: a browser has missed the rows with newer versions.
 
-put(), remove() ──▶ Board: rows in the order of their last change ──since(version)──▶ rows that changed, rows that went
+put(), remove() ──▶ Board: rows in the order of their last change ──since(version)──▶ changed rows, removed rows
 
-A browser costs one number. One that reads slowly misses the steps between, and gets the last state of each row. Rows
-that went are kept for a while; who has been away for longer than that begins again with all rows.
+A browser costs one number. A slow browser misses intermediate states and gets the last state of each row. Removed
+rows are kept for a while. A browser that was away for longer starts again with all rows.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 MOST_GONE: Final = 5_000
-"""Rows that went, at most: older ones are forgotten."""
+"""Maximum number of removed rows to keep. Older ones are forgotten."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One row. `right`: who may list that resource (`clonesets.apps.kruise.io`) in that namespace may see it."""
+    """One row. A user sees it who may list the resource (`clonesets.apps.kruise.io`) in the namespace of `right`."""
 
     id: str
     resource: str
@@ -28,7 +28,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 class BoardChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that are newer than a version. `is_all`: what was known before does not count any more."""
+    """Rows newer than a version. `is_all`: the earlier rows are no longer valid."""
 
     version: int
     rows: Sequence[Row]
@@ -40,11 +40,11 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     version: int
     row: Row
     is_gone: bool = False
-    """Kept so that browsers that may see it hear that it went."""
+    """Whether the row was removed. It is kept to notify browsers that may see it."""
 
 
 class Board:
-    """See above. All of it belongs to one event loop."""
+    """Rows with their versions. A board belongs to one event loop."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
@@ -58,7 +58,7 @@ class Board:
         return len(self._entries) - self._gone
 
     def put(self, row: Row) -> None:
-        """A row as it is now; one that is as it was counts as no change."""
+        """Store the current state of a row. An unchanged row counts as no change."""
         known = self._entries.get(row.id)
         if known is not None and known.row == row and not known.is_gone:
             return
@@ -66,7 +66,7 @@ class Board:
         self._note(row, is_gone=False)
 
     def remove(self, row_id: str) -> None:
-        """It went; of one that is not there, nothing."""
+        """Remove a row. Does nothing if there is no such row."""
         known = self._entries.get(row_id)
         if known is None or known.is_gone:
             return
@@ -76,11 +76,13 @@ class Board:
             self._forget()
 
     def rows(self) -> Sequence[Row]:
-        """All of them."""
+        """Return all rows."""
         return [entry.row for entry in self._entries.values() if not entry.is_gone]
 
     def since(self, version: int) -> BoardChanges:
-        """Newer rows; for 0, for a version of another process and for one that is too old: all rows."""
+        """Return newer rows. Return all rows for version 0, for a version of another process, and for one that is too
+        old.
+        """
         if version <= 0 or version < self._floor or version > self.version:
             return BoardChanges(version=self.version, rows=self.rows(), is_all=True)
         newer = list(self._newer(version))
@@ -91,7 +93,7 @@ class Board:
         )
 
     async def wait_newer(self, version: int) -> None:
-        """Return when there is something newer."""
+        """Return when there are newer rows."""
         while self.version == version:
             await self._changed.wait()
 

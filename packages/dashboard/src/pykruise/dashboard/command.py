@@ -1,4 +1,4 @@
-"""`pykruise dashboard`: its flags. The command line finds it by the entry point `pykruise.commands`."""
+"""`pykruise dashboard` and its flags. The command line finds it by the entry point `pykruise.commands`."""
 
 import asyncio
 import logging
@@ -107,6 +107,6 @@ def dashboard(
 
 
 def _say(text: str) -> None:
-    """At once: who reads it through a pipe waits for the link."""
+    """Print and flush the text: a reader of a pipe waits for the link."""
     click.echo(text)
     sys.stdout.flush()

@@ -1,8 +1,8 @@
-"""From caches to boards: what changed is made into rows, once for all browsers.
+"""Feeds from caches to boards: each change becomes rows, once for all browsers.
 
-Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_row(), other_row() (pure)──▶ Board: one a list
+Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_row(), other_row() (pure)──▶ Board: one per list
                        ├──▶ Verdicts ──▶ the same rows with the phase of explain, and `why/…` rows with its cause
-                       └──▶ listeners: pages of one workload (pages.py) that look at that namespace
+                       └──▶ listeners: pages of one workload (pages.py) that watch that namespace
 """
 
 import logging
@@ -33,13 +33,13 @@ from pykruise.runtime.views import BY_CONTROLLER
 _log = logging.getLogger(__name__)
 
 Listener = Callable[[Resource, str], None]
-"""Called with the resource and namespace of what changed."""
+"""Callback with the resource and namespace of a change."""
 
 _FORBIDDEN: Final = 403
 
 
 class Feeds:
-    """Boards of all pages with lists. `caches`: by resource; they run elsewhere."""
+    """Boards of all pages with lists. `caches` are by resource; another component runs them."""
 
     def __init__(self, caches: Mapping[Resource, Cache[DashboardObject]], *, clock: Clock) -> None:
         self._caches = caches
@@ -62,15 +62,15 @@ class Feeds:
             if resource == REPLICA_SETS:
                 cache.subscribe(self._put_deployment_of)
             if resource in with_rollouts or resource in with_jobs or resource == REPLICA_SETS:
-                cache.subscribe(self._name_owner)
-            cache.subscribe(partial(self._tell, resource))
+                cache.subscribe(self._update_pods_of)
+            cache.subscribe(partial(self._notify_listeners, resource))
 
     def judge_with(self, verdicts: Verdicts) -> None:
-        """Have these verdicts in the rows; before the caches run."""
+        """Use these verdicts in the rows. Call it before the caches run."""
         self._verdicts = verdicts
 
     def take(self, target: Target, known: Known) -> None:
-        """A new verdict of an object: its rows are written again."""
+        """Take a new verdict of an object and write its rows again."""
         view = self._caches[target.resource].get(target.key)
         if view is None or view.uid != known.uid:
             return
@@ -89,13 +89,12 @@ class Feeds:
         return {"rollouts": self.rollouts, "jobs": self.jobs, "others": self.others}[shown.board]
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call it with every change; returns what ends that."""
+        """Call `listener` with every change. The returned function ends that."""
         self._listeners[listener] = None
         return lambda: self._listeners.pop(listener, None)
 
     def status(self) -> Mapping[str, Any]:
-        """Whether everything has been read, and what cannot be."""
-        unread: list[str] = []
+        """Whether everything has been read, and which resources cannot be read."""
         problems: list[str] = []
         for resource, cache in self._caches.items():
             if cache.synced and cache.is_connected:
@@ -105,12 +104,19 @@ class Feeds:
                 problems.append(f"{resource} may not be read")
             elif stats.last_error and stats.last_code != 404:
                 problems.append(f"{resource}: {stats.last_error}"[:300])
-            elif not cache.synced and stats.last_code == 0:
-                unread.append(str(resource))
-        return {"is_read": not unread, "problems": problems[:5]}
+        return {"is_read": self.is_read(), "problems": problems[:5]}
+
+    def is_read(self) -> bool:
+        """Whether each resource has been read once, or cannot be read."""
+        return all(self.has_answer(resource) for resource in self._caches)
+
+    def has_answer(self, resource: Resource) -> bool:
+        """Whether the API server has listed the objects of the resource, or has answered with an error code."""
+        cache = self._caches[resource]
+        return cache.synced or cache.stats().last_code != 0
 
     def revision_before(self, resource: Resource, document: Document) -> Document | None:
-        """The ControllerRevision or ReplicaSet that pods of an object come from, where that is not the newest."""
+        """Return the ControllerRevision or ReplicaSet of an object's pods if it is not the newest one."""
         status = document.get("status") or {}
         if resource == DEPLOYMENTS:
             if status.get("updatedReplicas", 0) == status.get("replicas", 0):
@@ -142,7 +148,7 @@ class Feeds:
             self._verdicts.put(target, uid=change.new.uid, status_phase=status_phase)
 
     def _write(self, resource: Resource, view: DashboardObject) -> str:
-        """Write the row of an object, with the verdict that explain gave of it; returns what its status alone says."""
+        """Write the row of an object with the verdict of explain. Return the phase that its status alone gives."""
         document = view.document
         board = self._board_of(resource)
         current = self.revision_before(resource, document) if board is self.rollouts else None
@@ -156,7 +162,7 @@ class Feeds:
         return status_phase
 
     def _put_deployment_of(self, change: Change[DashboardObject]) -> None:
-        """Its older images are those of its ReplicaSets, which may be heard of later."""
+        """Write the Deployment's row again: its older images come from ReplicaSets, which may arrive later."""
         seen = change.new or change.old
         for owner in self._caches[DEPLOYMENTS].by_index(BY_UID, seen.controller) if seen is not None else ():
             self._write(DEPLOYMENTS, owner)
@@ -171,8 +177,8 @@ class Feeds:
         else:
             self._put(self.pods, key, PODS, row.namespace, row)
 
-    def _name_owner(self, change: Change[DashboardObject]) -> None:
-        """Pods may be heard of before what owns them."""
+    def _update_pods_of(self, change: Change[DashboardObject]) -> None:
+        """Write rows of pods again that arrived before their owner."""
         if change.old is None and change.new is not None:
             for pod in self._owned(change.new.uid):
                 if pod.waits:
@@ -184,7 +190,7 @@ class Feeds:
             yield from self._caches[PODS].by_index(BY_CONTROLLER, view.uid)
 
     def owner_of(self, pod: DashboardObject) -> tuple[Resource, Document] | None:
-        """The workload of a pod; of a Deployment's pod the Deployment."""
+        """Return the workload of a pod. For a pod of a Deployment, that is the Deployment."""
         if not pod.controller:
             return None
         for resource in (*rollout_resources(), *job_resources(), REPLICA_SETS):
@@ -198,7 +204,7 @@ class Feeds:
     def _put(self, board: Board, key: str, resource: Resource, namespace: str, row: msgspec.Struct) -> None:
         board.put(Row(key, str(resource), namespace, orjson.dumps(msgspec.to_builtins(row))))
 
-    def _tell(self, resource: Resource, change: Change[DashboardObject]) -> None:
+    def _notify_listeners(self, resource: Resource, change: Change[DashboardObject]) -> None:
         if self._verdicts is not None and self._is_news(resource, change):
             self._verdicts.touch(change.key.namespace)
         for listener in tuple(self._listeners):
@@ -206,7 +212,7 @@ class Feeds:
 
     @staticmethod
     def _is_news(resource: Resource, change: Change[DashboardObject]) -> bool:
-        """Whether objects around it may get another verdict. Nodes tell every few seconds that they are alive."""
+        """Whether the change may change the verdict of related objects. The heartbeats of nodes do not."""
         if resource != NODES or change.new is None or change.old is None:
             return True
         return bool(_without_heartbeat(change.new.document) != _without_heartbeat(change.old.document))

@@ -1,6 +1,7 @@
-"""Which requests are answered at all: those of this page, and not of another site in the same browser.
+"""Checks of requests: the dashboard answers those of its own page, not those of another site in the same browser.
 
-Request ──▶ Guard.refusal(): Host (a name that another site has given this address), Origin, Sec-Fetch-Site, own header
+Request ──▶ Guard.refusal(): Host (a name that another site has given this address), Origin, Sec-Fetch-Site, own
+header
 
 Pure.
 """
@@ -12,20 +13,20 @@ from urllib.parse import urlsplit
 from pykruise.kube.http.wire import WireRequest
 
 OWN_HEADER: Final = "x-pykruise-dashboard"
-"""Every POST has it: other sites cannot add one without being asked first (CORS), which is never allowed."""
+"""Header of every POST. Other sites cannot add it without a CORS preflight request, which is always refused."""
 
 _OPEN: Final = "/healthz"
-"""Asked by kubelet, by the pod's address; what is before it is the base path."""
+"""Path that the kubelet requests at the pod's address. The base path comes before it."""
 
 
 class Guard:
-    """`hosts`: names under which it is asked, with the port where that is not the usual one; empty: any."""
+    """`hosts`: the allowed names in the Host header, with the port unless it is the usual one; empty: any."""
 
     def __init__(self, hosts: Collection[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     def refusal(self, request: WireRequest) -> str:
-        """Why a request is not answered; empty: it is."""
+        """Return the reason that a request is refused; empty: it is answered."""
         host = request.headers.get("host", "").lower()
         if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:
             return f"this is not a name of the dashboard: {host[:200]!r} (--allowed-host)"
@@ -41,6 +42,6 @@ class Guard:
         return ""
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Whether a page that was loaded from here asks: names of proxies count where they are allowed."""
+        """Whether a page loaded from this dashboard sent the request. Names of proxies count if they are allowed."""
         text = urlsplit(origin).netloc.lower()
         return bool(text) and (text == host or text in self._hosts)

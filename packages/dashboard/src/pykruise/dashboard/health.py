@@ -1,8 +1,8 @@
-"""The page of health: managers, and what `pykruise doctor` finds.
+"""The page of health: managers, and the findings of `pykruise doctor`.
 
 user's own client ──▶ manager_rows(), finding_rows() ──▶ rows
 
-Asked with the rights of the user, who sees no more than they could ask for themselves.
+The requests use the user's rights, so the user sees only data that the user could request directly.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _MANAGERS: Final = "control-plane=controller-manager"
 
 
 async def health_rows(client: Client, *, namespace: str) -> list[dict[str, Any]]:
-    """All rows of the page. Raises nothing of the API server's."""
+    """Return all rows of the page. Raises no errors of the API server."""
     try:
         findings, note = await examined(client, namespace=namespace)
     except (CommandError, KubeError) as error:
@@ -37,7 +37,7 @@ async def health_rows(client: Client, *, namespace: str) -> list[dict[str, Any]]
 
 
 def manager_rows(pods: Sequence[Document], lease: Document) -> list[dict[str, Any]]:
-    """One for each manager; the leader is the one whose name the Lease begins with."""
+    """Return a row per manager. The Lease's holder begins with the name of the leader."""
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
     return [
         {
@@ -55,7 +55,7 @@ def manager_rows(pods: Sequence[Document], lease: Document) -> list[dict[str, An
 
 
 def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """One for each finding, in the order in which one would look."""
+    """Return a row per finding, in the order in which a person would check them."""
     return [
         {
             "id": f"finding/{number:03d}",

@@ -1,4 +1,4 @@
-"""A row of the page of jobs and images: what runs to its end, what is pulled where.
+"""Rows of the page of jobs and images: jobs that run to completion, and images that are pulled on nodes.
 
 document ──▶ job_row() ──▶ JobRow: jobs, schedules, and nodes with their images
 
@@ -29,7 +29,7 @@ class ImageState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One job, or one node with its images. Unit of counts: pods, nodes or images, as its kind counts them."""
+    """One job, or one node with its images. The kind decides whether the counts are pods, nodes or images."""
 
     id: str
     resource: str
@@ -41,7 +41,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     needs_action: bool = False
     owner_kind: str = ""
     owner: str = ""
-    """The AdvancedCronJob or list of pulls that made it; empty: none."""
+    """The AdvancedCronJob or the list of pulls that created it; empty: none."""
     line: str = ""
     desired: int = 0
     active: int = 0
@@ -51,7 +51,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: str = ""
     schedule: str = ""
     is_node: bool = False
-    """Whether it keeps the images of a node."""
+    """Whether the row is about the images of a node."""
     images: tuple[ImageState, ...] = ()
 
 
@@ -61,7 +61,7 @@ def job_resources() -> tuple[Resource, ...]:
 
 
 def job_row(resource: Resource, document: Document) -> JobRow:
-    """The row of an object of one of these kinds."""
+    """Return the row of an object of one of these kinds."""
     meta, spec = document["metadata"], document.get("spec") or {}
     status = document.get("status") or {}
     shown = shown_as(resource.group, resource.kind)
@@ -93,7 +93,7 @@ def job_row(resource: Resource, document: Document) -> JobRow:
 
 
 def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
-    """First line of `explain` for one of our objects with that status; empty: none."""
+    """Return the first line of `explain` for an object of our kinds with that status; empty: none."""
     insight = named(resource.kind).insight
     if insight is None or insight.headline is None:
         return ""

@@ -1,10 +1,11 @@
-"""A Transport that answers reads from the caches: so explain, plan and `kubectl kruise` cost the API server nothing.
+"""A Transport that answers reads from the caches, so that explain, plan and `kubectl kruise` send no requests to the
+API server.
 
-Client ──GET of one object, or of a list──▶ MirrorTransport ──▶ cache, where it is full
+Client ──GET of one object, or of a list──▶ MirrorTransport ──▶ cache, if it is synced
                                                           └──▶ the API server: everything else
 
-Lists with a field selector (events of one object) go to the API server, and their answer is kept for a moment: a page
-that is looked at by ten people asks once.
+Lists with a field selector (events of one object) are requested from the API server, and the answer is kept for a
+moment. So a page that ten people watch causes one request.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,14 +23,14 @@ from pykruise.kube.values.selectors import parse_label_selector
 from pykruise.runtime.views import BY_NAMESPACE
 
 KEPT_S: Final = 3.0
-"""How long an answer of the API server itself is given again."""
+"""Seconds for which an answer of the API server is reused."""
 _MOST_KEPT: Final = 256
 
 _JSON: Final = {"content-type": "application/json"}
 
 
 class MirrorTransport(WrappedTransport):
-    """`caches`: what is mirrored, by resource. `clock`: any that does not go back, in seconds."""
+    """`caches`: the mirrored resources. `clock`: monotonic seconds."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class MirrorTransport(WrappedTransport):
         return await self._remembered(request)
 
     def _asked(self, path: str) -> tuple[Resource, Cache[DashboardObject], str, str] | None:
-        """Which object or list of a full cache a path means; None: another."""
+        """Return the object or list of a synced cache that a path requests; None: any other path."""
         parts = path.lstrip("/").split("/")
         size = 2 if parts[0] == "api" else 3
         root, rest = "/" + "/".join(parts[:size]), [unquote(part) for part in parts[size:]]

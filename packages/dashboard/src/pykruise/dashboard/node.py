@@ -2,7 +2,7 @@
 
 Node, NodeImage, NodePodProbe, pods with their workloads ──▶ node_part(), images_part(), … ──▶ parts, each a row
 
-Pure. Each part says which right shows it, as on the page of one object.
+Pure. Each part names the right that a user needs to see it, as on the page of one object.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,21 +26,21 @@ from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 AGENT_LABEL: Final = ("control-plane", "daemon")
 """Label of the agents' pods."""
 MOST: Final = 500
-"""Images and probes that are shown."""
+"""Maximum number of images and probes that are shown."""
 
 Owned = tuple[DashboardObject, tuple[Resource, Document] | None]
 """A pod and its workload."""
 
 
 class NodeImageLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One image that the node is asked to have."""
+    """One image that the node should have."""
 
     image: str
     phase: str
     progress: int = 0
     message: str = ""
     code: str = ""
-    """Code of docs/reasons.md that says why the node does not have it."""
+    """Code in docs/reasons.md for the reason that the node does not have the image."""
     why: str = ""
     remedy: str = ""
     needs_a_person: bool = False
@@ -55,7 +55,7 @@ class NodeProbeLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     probe: str
     """Name of the PodProbeMarker and of its probe, with # between them."""
     state: str = ""
-    """Succeeded, Failed or Unknown; empty: the agent has not said."""
+    """Succeeded, Failed or Unknown; empty: the agent has not reported."""
     message: str = ""
     since: str = ""
 
@@ -68,7 +68,7 @@ class NodePodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     state: str
     ready: str
     look: str
-    """Colour of its square, as PodLine has it."""
+    """Colour of its square, as in PodLine."""
     restarts: int = 0
     code: str = ""
     why: str = ""
@@ -78,7 +78,7 @@ class NodePodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def node_part(node: Document) -> PagePart:
-    """Kubernetes' own object. Seen by who may list nodes."""
+    """The Node object. Users who may list nodes see it."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready: Document = next((item for item in conditions if item.get("type") == "Ready"), {})
     body = {
@@ -96,7 +96,7 @@ def node_part(node: Document) -> PagePart:
 
 
 def images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
-    """Images and whether the agent answers about them. Seen by who may list NodeImages."""
+    """The images, and whether the agent answers about them. Users who may list NodeImages see it."""
     view = project_node_image(stored.raw)
     lines: list[NodeImageLine] = []
     is_silent, has_answered = False, False
@@ -105,7 +105,7 @@ def images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
             asked = ImageName(name, tag.tag)
             status = view.statuses.get(asked)
             reason = obstacle_of(view, asked, now=now)
-            # The manager writes a failure that never began in place of an agent that is silent.
+            # If an agent does not answer, the manager writes a failure without a start time.
             is_late = status is not None and status.phase == "Failed" and not status.start_time
             is_silent |= is_late or (reason is not None and reason.code == Code.NO_AGENT)
             has_answered |= status is not None and status.version == tag.version and not is_late
@@ -133,7 +133,7 @@ def images_part(stored: DashboardObject, *, now: Instant) -> PagePart:
 
 
 def agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
-    """The agent's own pod. `pods`: of the node and of that namespace. Seen by who may list pods there."""
+    """The agent's own pod. `pods` are on the node and in that namespace. Users who may list pods there see it."""
     label, value = AGENT_LABEL
     agents = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(label) == value]
     body = {
@@ -153,7 +153,7 @@ def agent_part(pods: Sequence[Document], namespace: str) -> PagePart:
 
 
 def probes_part(stored: Document) -> PagePart:
-    """The failing first. Seen by who may list NodePodProbes."""
+    """The probes, failing ones first. Users who may list NodePodProbes see it."""
     order = {"Failed": 0, "Unknown": 1, "": 1}
     lines = sorted(
         _probes(stored), key=lambda line: (order.get(line.state, 2), line.namespace, line.pod, line.probe)
@@ -183,7 +183,7 @@ def _probes(stored: Document) -> Iterator[NodeProbeLine]:
 
 
 def pods_parts(pods: Sequence[Owned], *, now: Instant) -> list[PagePart]:
-    """A part for each namespace: pods are seen by who may list them there."""
+    """Return a part per namespace. Users who may list pods in the namespace see it."""
     by_namespace: dict[str, list[NodePodLine]] = {}
     for view, owner in pods[:MOST_PODS]:
         if owner is not None:

@@ -1,8 +1,8 @@
-"""Everything that is watched, as it is stored: one cache a resource, for lists, pages and questions alike.
+"""All watched objects, in one cache per resource that lists, pages and questions share.
 
-API server ──▶ Sources.of(views) ──▶ ObjectView: the object's JSON without managedFields, and what is looked up by
+API server ──▶ Sources.of(views) ──▶ ObjectView: the object's JSON without managedFields, and its lookup keys
 
-Secrets and ConfigMaps are not watched. Pure: the caches are runtime/sources.py.
+Secrets and ConfigMaps are not watched. Pure: the caches are in runtime/sources.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ ROLLOUTS: Final = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout
 
 BY_UID: Final = "uid"
 BY_NODE: Final = "node"
-"""The node that each pod runs on."""
+"""Index by the node that each pod runs on."""
 
 _BUILT_IN: Final = (
     PODS,
@@ -59,13 +59,13 @@ class DashboardObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     resource_version: int
     controller: str
-    """uid of its managing owner; empty: none."""
+    """uid of its controller; empty: none."""
     labels: Mapping[str, str]
     raw: bytes
     node: str = ""
     """The node of a pod; empty: it has none yet."""
     waits: bool = False
-    """Whether the pod might not serve, so that a closer look is needed."""
+    """Whether the pod might be unavailable, so that it needs a closer check."""
 
     @property
     def document(self) -> Document:
@@ -80,7 +80,7 @@ def watched_resources() -> tuple[Resource, ...]:
 
 
 def views_of_all() -> Mapping[Resource, Views[DashboardObject]]:
-    """How each of them is seen."""
+    """Return the views of each of these resources."""
     return {resource: _views(resource) for resource in watched_resources()}
 
 
@@ -111,7 +111,7 @@ def _nodes(view: DashboardObject) -> Iterable[str]:
 
 
 def _object_view(raw: bytes | msgspec.Raw, resource: Resource) -> DashboardObject:
-    """Raises ValueError, KeyError for what is no object."""
+    """Raises ValueError or KeyError for JSON that is not an object of Kubernetes."""
     document = decode(raw)
     meta: dict[str, Any] = document["metadata"]
     meta.pop("managedFields", None)
@@ -134,7 +134,7 @@ _STATE: Final = "lifecycle.apps.kruise.io/state"
 
 
 def _may_wait(pod: Document) -> bool:
-    """False for a pod that certainly serves, or has ended: most of a cluster's."""
+    """Return False for a pod that is certainly available, or has ended. Most pods of a cluster do."""
     meta, status = pod["metadata"], pod.get("status") or {}
     if meta.get("deletionTimestamp"):
         return True

@@ -1,9 +1,9 @@
-"""A row of the page of other objects: kinds that have neither a rollout nor an end.
+"""Rows of the page of other objects: kinds that have neither a rollout nor an end.
 
 document ──▶ other_row() ──▶ OtherRow
 
-Pure. The line is the headline of `explain`, where its kind makes one from the status alone, else what `kubectl get`
-shows.
+Pure. The line is the headline of `explain` if its kind builds one from the status alone. Otherwise it has the columns
+of `kubectl get`.
 """
 
 import msgspec
@@ -32,9 +32,9 @@ class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner: str = ""
     line: str = ""
     is_node: bool = False
-    """Whether it has the name of a node, and is about that node."""
+    """Whether the object has the name of a node and is about that node."""
     since: str = ""
-    """Since when it is there. RFC 3339."""
+    """Creation time, in RFC 3339."""
 
 
 def other_resources() -> tuple[Resource, ...]:
@@ -43,7 +43,7 @@ def other_resources() -> tuple[Resource, ...]:
 
 
 def other_row(resource: Resource, document: Document) -> OtherRow:
-    """The row of an object of one of these kinds."""
+    """Return the row of an object of one of these kinds."""
     meta = document["metadata"]
     shown = shown_as(resource.group, resource.kind)
     assert shown is not None, f"{resource.kind} does not show itself"
@@ -66,9 +66,11 @@ def other_row(resource: Resource, document: Document) -> OtherRow:
 
 
 def _columns(resource: Resource, document: Document) -> str:
-    """`Allowed: 1, Desired: 2`: printer columns with a plain path, without the age, which has a column of its own."""
+    """Return `Allowed: 1, Desired: 2`: printer columns with a plain path, without the age, which has its own column."""
     versions = named(resource.kind).versions
-    if callable(versions):  # a kind that embeds the templates of others has a rollout, and is not listed here
+    if callable(
+        versions
+    ):  # a kind that embeds templates of other kinds has a rollout, and is not listed here
         return ""
     columns = next(version.columns for version in versions if version.name == resource.version)
     shown = ((column.name, _value(document, column)) for column in columns if column.type != "date")
@@ -76,6 +78,6 @@ def _columns(resource: Resource, document: Document) -> str:
 
 
 def _value(document: Document, column: Column) -> str:
-    """Empty where there is none, or where its path is more than names of fields."""
+    """Return the value of a column; empty if it is absent, or if its path has more than names of fields."""
     result = get_path(document, *column.json_path.removeprefix(".").split("."))
     return str(result) if isinstance(result, int | str) else ""

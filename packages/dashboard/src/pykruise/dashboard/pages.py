@@ -1,9 +1,10 @@
-"""Content of the dashboard: boards that all browsers share, and pages that live while they are open.
+"""Content of the dashboard: boards that all browsers share, and pages that exist while they are open.
 
 stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
-stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second
-stream?page=node&… ──▶ one NodePage for all who look, in the same way
-stream?page=health ──▶ one HealthPage for each session: asked with its own rights
+stream?page=workload&… ──▶ one WorkloadPage for all viewers: a change in its namespace ──▶ refresh, at most twice a
+second
+stream?page=node&… ──▶ one NodePage for all viewers, in the same way
+stream?page=health ──▶ one HealthPage for each session, with the session's own rights
 """
 
 import asyncio
@@ -52,7 +53,7 @@ from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import KubeError
+from pykruise.kube.errors import ForbiddenError, KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -72,15 +73,21 @@ from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE
 _log = logging.getLogger(__name__)
 
 AT_LEAST_S: Final = 0.5
-"""Between two looks at an object."""
+"""Minimum seconds between two refreshes of an object."""
 AT_MOST_S: Final = 5.0
-"""... also where nothing is heard: events, and what time alone changes."""
+"""Maximum seconds between two refreshes, also without changes: events are not watched, and some states change as time
+passes.
+"""
 HEALTH_S: Final = 15.0
+ANSWERS_S: Final = 8.0
+"""Seconds that a page waits for answers of the API server in each refresh."""
 PLANS_AT_ONCE: Final = 2
-"""Each plays a rollout, which takes a processor."""
+"""Maximum number of plans at the same time. Each simulates a rollout, which uses one processor."""
+
+_LATE: Final = "the API server has not answered in time"
 
 _OF_A_NODE: Final = (NODES, NODE_IMAGES, NODE_POD_PROBES)
-"""Objects with the name of their node."""
+"""Resources whose objects have the name of their node."""
 
 Caches = Mapping[Resource, Cache[DashboardObject]]
 
@@ -102,7 +109,7 @@ class PageSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LivePages:
-    """All pages. `start` runs a task until it is cancelled. `key`: signs the tickets of questions."""
+    """All pages. `start` runs a task until it is cancelled. `key` signs the tickets of questions."""
 
     def __init__(
         self, around: PageSources, start: Start, *, has_actions: bool = False, key: bytes = b""
@@ -126,7 +133,7 @@ class LivePages:
         }
         page = query.get("page", "")
         if page in lists:
-            return Opened(lists[page], lambda: None)
+            return Opened(lists[page], lambda: None, feeds.is_read)
         if page == "workload":
             resource, key = self._meant(query)
             return self._share(resource, key, _WorkloadPage)
@@ -138,7 +145,7 @@ class LivePages:
         if page == "health":
             health_page = _HealthPage(session.client, self._around.manager_namespace)
             task = self._start(health_page.run(), name="health page")
-            return Opened(health_page.board, task.cancel)
+            return Opened(health_page.board, task.cancel, lambda: health_page.is_read)
         return None
 
     def status(self) -> Mapping[str, Any]:
@@ -208,7 +215,7 @@ class LivePages:
     async def _action(
         self, asked: Mapping[str, Any], session: DashboardSession
     ) -> tuple[Resource, Document, list[str]]:
-        """The object and the command that a browser means. Raises CommandError, KubeError."""
+        """Return the object and the command that a browser requests. Raises CommandError, KubeError."""
         if not self._has_actions:
             raise CommandError("this dashboard only reads (--actions)")
         resource, key = self._meant(asked)
@@ -222,7 +229,7 @@ class LivePages:
         return resource, document, argv_of(action, values)
 
     def _meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
-        """The object that a browser names. Raises CommandError."""
+        """Return the object that a browser names. Raises CommandError."""
         resource = self._by_name.get(str(asked.get("kind", "")))
         name, namespace = asked.get("name"), asked.get("namespace", "")
         if resource is None or not isinstance(name, str) or not name or not isinstance(namespace, str):
@@ -235,7 +242,7 @@ class LivePages:
         return await manager_settings(self._around.client, self._around.clock)
 
     def _share(self, resource: Resource, key: Key, make: type["_LookedAtPage"]) -> Opened:
-        """The page of an object, which all who look at it share."""
+        """Return the page of an object, which all viewers share."""
         page = self._open.get((resource, key))
         if page is None:
             page = self._open[resource, key] = make(self._around, resource, key)
@@ -252,11 +259,11 @@ class LivePages:
                     item.task.cancel()
             left.clear()
 
-        return Opened(page.board, close)
+        return Opened(page.board, close, page.is_read)
 
 
 class _LookedAtPage(ABC):
-    """The parts of one object's page, looked at again when something near it changes."""
+    """The parts of one object's page, refreshed when a related object changes."""
 
     def __init__(self, around: PageSources, resource: Resource, key: Key) -> None:
         self._around = around
@@ -266,21 +273,28 @@ class _LookedAtPage(ABC):
         self.board = Board()
         self.viewers = 0
         self.task: asyncio.Task[None] | None = None
+        self._is_read = False
+
+    def is_read(self) -> bool:
+        """Whether the page was refreshed once after each resource had been read."""
+        return self._is_read
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         loop = asyncio.get_running_loop()
-        end = self._around.feeds.listen(self._hear)
+        end = self._around.feeds.listen(self._handle_change)
         try:
             while True:
                 self._touched.clear()
                 begun = loop.time()
+                can_be_whole = self._around.feeds.is_read()
                 try:
                     self._show(await self._parts())
-                except Exception:  # a page that fails must not end the server
+                except Exception:  # a failing page must not end the server
                     _log.exception("the page of %s %s failed", self._resource, self._key)
                     self._show([self._remark("it could not be looked at; the dashboard's log says why")])
-                # Half of the time, at most, goes into one page.
+                self._is_read = self._is_read or can_be_whole
+                # One page uses at most half of the time.
                 await asyncio.sleep(max(AT_LEAST_S, loop.time() - begun))
                 try:
                     async with asyncio.timeout(AT_MOST_S):
@@ -290,7 +304,7 @@ class _LookedAtPage(ABC):
         finally:
             end()
 
-    def _hear(self, resource: Resource, namespace: str) -> None:
+    def _handle_change(self, resource: Resource, namespace: str) -> None:
         if self._is_near(resource, namespace):
             self._touched.set()
 
@@ -300,13 +314,17 @@ class _LookedAtPage(ABC):
 
     @abstractmethod
     async def _parts(self) -> list[PagePart]:
-        """All parts, as they are now."""
+        """Return all current parts."""
 
     def _show(self, parts: Sequence[PagePart]) -> None:
         shown = {item.id for item in parts}
         for row in self.board.rows():
             if row.id not in shown:
                 self.board.remove(row.id)
+        self._put(parts)
+
+    def _put(self, parts: Sequence[PagePart]) -> None:
+        """Replace some parts. The other parts stay unchanged."""
         for part in parts:
             body = orjson.dumps({"id": part.id, **part.body})
             self.board.put(Row(part.id, part.resource, part.namespace, body))
@@ -334,7 +352,7 @@ class _NodePage(_LookedAtPage):
         )
         owned = [(pod, feeds.owner_of(pod)) for pod in pods]
         if not owned and not any(views.values()):
-            is_read = caches[NODES].synced
+            is_read = feeds.has_answer(NODES)
             return [
                 self._remark(f"there is no node {self._key.name}" if is_read else "it is still being read")
             ]
@@ -367,7 +385,7 @@ class _WorkloadPage(_LookedAtPage):
     async def _parts(self) -> list[PagePart]:
         view = self._around.caches[self._resource].get(self._key)
         if view is None:
-            is_read = self._around.caches[self._resource].synced
+            is_read = self._around.feeds.has_answer(self._resource)
             text = f"there is no {self._resource.kind} {self._key}" if is_read else "it is still being read"
             return [self._remark(text)]
         document = view.document
@@ -377,7 +395,7 @@ class _WorkloadPage(_LookedAtPage):
         rollout = self._rollout(document)
         images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
 
-        async def look(client: Client) -> list[PagePart]:
+        async def look_at_known(_: Client) -> list[PagePart]:
             parts = [head(self._resource, document, current=current)]
             own = [pod.document for pod in pods]
             now = self._around.clock()
@@ -390,25 +408,30 @@ class _WorkloadPage(_LookedAtPage):
                 parts.append(steps_part(rollout))
             if images:
                 parts.append(nodes_part(document, _keeper_of_images(), [image.document for image in images]))
-            if explained_kind(self._resource) is not None:
-                parts.append(await self._explained(client))
-            if (events := await self._events(client, view.uid)) is not None:
-                parts.append(events_part(events, namespace=self._key.namespace or "default"))
             return parts
 
-        return await run_aside(self._around.client, look)
+        async def look_at_asked(client: Client) -> list[PagePart]:
+            asked = [self._events(client, view.uid)]
+            if explained_kind(self._resource) is not None:
+                asked.append(self._explained(client))
+            return [part for parts in await asyncio.gather(*asked) for part in parts]
 
-    async def _explained(self, client: Client) -> PagePart:
+        known = await run_aside(self._around.client, look_at_known)
+        self._put(known)
+        return [*known, *(await run_aside(self._around.client, look_at_asked))]
+
+    async def _explained(self, client: Client) -> list[PagePart]:
         kind = find(self._resource.kind.lower())
         assert kind is not None
         clock = self._around.clock
         remark, words = "", ""
         try:
-            settings = await manager_settings(client, clock)
-            said = await explained(client, self._key, now=clock(), kind=kind, settings=settings)
+            async with asyncio.timeout(ANSWERS_S):
+                settings = await manager_settings(client, clock)
+                said = await explained(client, self._key, now=clock(), kind=kind, settings=settings)
             words = text_of(said, now=clock())
-        except (CommandError, KubeError) as error:
-            remark = str(error)[:2_000]
+        except (CommandError, KubeError, TimeoutError) as error:
+            remark = str(error)[:2_000] or _LATE
             said = Explanation(
                 kind=self._resource.kind,
                 namespace=self._key.namespace,
@@ -416,10 +439,10 @@ class _WorkloadPage(_LookedAtPage):
                 verdict="",
                 headline="",
             )
-        return explained_part(said, namespace=self._key.namespace, remark=remark, words=words)
+        return [explained_part(said, namespace=self._key.namespace, remark=remark, words=words)]
 
     def _rollout(self, document: Document) -> Document | None:
-        """The OpenKruise Rollout that this is, or that is about it."""
+        """Return the document if it is an OpenKruise Rollout, or else the Rollout of the workload."""
         if self._resource == ROLLOUTS:
             return document
         rollouts = self._around.caches[ROLLOUTS].by_index(BY_NAMESPACE, self._key.namespace)
@@ -444,7 +467,9 @@ class _WorkloadPage(_LookedAtPage):
         return revisions_in(infos, _info_of(self._resource, document), shown)
 
     def _pods(self, view: DashboardObject, document: Document) -> list[DashboardObject]:
-        """Pods that the object or one of its dependents controls; for a kind that owns no pods, the selected pods."""
+        """Return the pods that the object or one of its dependents controls; for a kind that owns no pods, the
+        selected pods.
+        """
         shown, pods = self._shown, self._around.caches[PODS]
         if shown is None or shown.pods == "owned":
             views = self._owned(view.uid)
@@ -476,15 +501,17 @@ class _WorkloadPage(_LookedAtPage):
             return []
         return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
 
-    async def _events(self, client: Client, uid: str) -> list[Document] | None:
-        """Events of the object itself; None without the right to read events."""
+    async def _events(self, client: Client, uid: str) -> list[PagePart]:
+        """Events of the object itself; empty where the dashboard may not read them."""
+        namespace = self._key.namespace or "default"
         try:
-            listed = await client.list(
-                EVENTS, self._key.namespace or "default", field_selector=f"involvedObject.uid={uid}"
-            )
-        except KubeError:
-            return None
-        return [decode(raw) for raw in listed.items]
+            async with asyncio.timeout(ANSWERS_S):
+                listed = await client.list(EVENTS, namespace, field_selector=f"involvedObject.uid={uid}")
+        except ForbiddenError:
+            return []
+        except (KubeError, TimeoutError) as error:
+            return [events_part([], namespace=namespace, problem=str(error) or _LATE)]
+        return [events_part([decode(raw) for raw in listed.items], namespace=namespace)]
 
 
 @cache
@@ -519,6 +546,7 @@ class _HealthPage:
         self._client = client
         self._namespace = namespace
         self.board = Board()
+        self.is_read = False
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -534,4 +562,5 @@ class _HealthPage:
                     self.board.remove(row.id)
             for entry in rows:
                 self.board.put(Row(str(entry["id"]), "", "", orjson.dumps(entry)))
+            self.is_read = True
             await asyncio.sleep(HEALTH_S)

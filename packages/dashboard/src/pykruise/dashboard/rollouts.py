@@ -1,10 +1,10 @@
-"""A row of the first page: one rollout, from what the object says of itself.
+"""Rows of the first page: one rollout each, from the object's own status.
 
-document, the revision it comes from ──▶ rollout_row() ──▶ RolloutRow
+document, the revision of its pods ──▶ rollout_row() ──▶ RolloutRow
 
-Pure. Phase, counts and the line are those of `kubectl kruise rollout status`; what it waits for is its condition
-Waiting, in the words that `explain` begins with. So a row costs no look at pods, however many there are. Where
-`explain` knows more than the status (verdicts.py), its phase is put in place of this one.
+Pure. Phase, counts and the line are those of `kubectl kruise rollout status`. The wait is the condition Waiting, in
+the words that `explain` begins with. So a row needs no pods, however many there are. If `explain` knows more than the
+status (verdicts.py), its phase replaces this one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from pykruise.plans.shown import Shown
 from pykruise.pods.workload.waiting import WAITING
 
 MOST_WORDS: Final = 2_000
-"""Characters of a text in a row: messages may be of any length, and a row is one line."""
+"""Maximum number of characters of a text in a row: messages may have any length, and a row is one line."""
 MOST_IMAGES: Final = 10
 
 
@@ -37,28 +37,28 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespace: str
     name: str
     phase: str
-    """The verdict, as `explain` begins with it: Progressing, Healthy, Degraded, Paused, Failed or Completed."""
+    """The phase that `explain` begins with: Progressing, Healthy, Degraded, Paused, Failed or Completed."""
     needs_action: bool = False
-    """Whether it stays like this until a person does something."""
+    """Whether the object stays in this phase until a person acts."""
     owner_kind: str = ""
     owner: str = ""
     """Name of the object that controls it; empty: none."""
     line: str = ""
-    """As `rollout status` says it."""
+    """The line of `rollout status`."""
     code: str = ""
     """Code of the wait."""
     waits: str = ""
-    """... in words."""
+    """Text of the wait."""
     since: str = ""
-    """Since when it waits; else since when it is there. RFC 3339."""
+    """Time since which the object waits, or else its creation time, in RFC 3339."""
     desired: int = 0
     updated: int = 0
     ready: int = 0
     kept: int = 0
-    """Pods that a partition keeps as they are."""
+    """Number of pods that a partition keeps at older revisions."""
     images: tuple[str, ...] = ()
     old_images: tuple[str, ...] = ()
-    """Images of the current revision, where they differ from the new ones."""
+    """Images of the current revision that differ from the new ones."""
     labels: Mapping[str, str] = {}
 
 
@@ -73,7 +73,7 @@ def row_id(resource: Resource, namespace: str, name: str) -> str:
 
 
 def rollout_row(resource: Resource, document: Document, *, current: Document | None = None) -> RolloutRow:
-    """`current`: the revision that its pods come from, where that is another than the newest one."""
+    """Return the row of a rollout. `current` is the revision of its pods, if it is not the newest one."""
     meta = document["metadata"]
     waiting = _condition(document, WAITING) or {}
     shown = shown_as(resource.group, resource.kind)
@@ -107,19 +107,19 @@ def rollout_row(resource: Resource, document: Document, *, current: Document | N
 
 
 def _read(shown: Shown | None, document: Document) -> tuple[Progress | None, str]:
-    """How far it is, and in words; None: its kind does not say. Of a status that cannot be read that it is so."""
+    """Return the progress and its text; None: its kind reports none. For an invalid status the text is the error."""
     if shown is None or shown.progress is None:
         return None, ""
     progress = shown.progress_of(document)
     try:
         return progress, shown.line_of(document, progress)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # A stored field that admission would have refused.
+        # The status has a field that admission would have refused.
         return progress, f"its status cannot be read: {error}"
 
 
 def owner_of(meta: Mapping[str, Any]) -> tuple[str, str]:
-    """Kind and name of the object that controls it; empty: none."""
+    """Return kind and name of the object's controller; empty: none."""
     for owner in meta.get("ownerReferences") or ():
         if owner.get("controller"):
             return str(owner.get("kind") or ""), str(owner.get("name") or "")
@@ -127,7 +127,7 @@ def owner_of(meta: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def resources_on(board: str) -> tuple[Resource, ...]:
-    """Resources whose objects a page lists, of OpenKruise and of Kubernetes, as their kinds say."""
+    """Return the resources of OpenKruise and Kubernetes that a page lists, according to their kinds."""
     return tuple(
         resource
         for resource in watched_resources()
@@ -163,7 +163,9 @@ def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
 
 
 def older_set(sets: Iterable[Document]) -> Document | None:
-    """The newest ReplicaSet of a Deployment that still has pods, except the newest of all; None: no other has pods."""
+    """Return the newest ReplicaSet of a Deployment that still has pods, except the newest of all; None: no other has
+    pods.
+    """
     older = sorted(sets, key=_revision_number, reverse=True)[1:]
     return next((entry for entry in older if (entry.get("status") or {}).get("replicas")), None)
 

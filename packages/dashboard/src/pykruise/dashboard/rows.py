@@ -1,4 +1,4 @@
-"""The row of any object, made as the page that lists its kind makes it.
+"""The row of any object, built like the page that lists its kind builds it.
 
 document ──▶ row_of() ──▶ RolloutRow, JobRow or OtherRow
 
@@ -16,7 +16,7 @@ ObjectRow = RolloutRow | JobRow | OtherRow
 
 
 def row_of(resource: Resource, document: Document, *, current: Document | None = None) -> ObjectRow:
-    """`current`: the revision that its pods come from, where that is another than the newest one."""
+    """Return the row of an object. `current` is the revision of its pods, if it is not the newest one."""
     shown = shown_as(resource.group, resource.kind)
     board = "rollouts" if shown is None or shown.progress is None else shown.board
     if board == "jobs":

@@ -1,9 +1,10 @@
-"""Cookies that outlive the process: what a login was, encrypted and signed, so that any replica with the key goes on.
+"""Cookies that outlive the process: an encrypted and signed login, which any replica with the key accepts.
 
 login ──seal()──▶ cookie ──opened()──▶ the same login, in this process or in another one
 
-The key is a file: a Secret that all replicas mount, or on a laptop a file that only its owner reads. A cookie that is
-changed, made with another key, or older than a day is none. What does not fit into a cookie stays in memory alone.
+The key is a file: a Secret that all replicas mount, or on a laptop a file that only its owner can read. A cookie that
+was changed, was made with another key, or is older than a day is invalid. A login that does not fit into a cookie
+stays in memory only.
 """
 
 import os
@@ -20,7 +21,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from pykruise.cli.errors import CommandError
 
 MOST: Final = 3_800
-"""Bytes of a cookie: browsers keep 4,096, with its name."""
+"""Maximum bytes of a cookie: browsers keep 4,096, including its name."""
 KEY_BYTES: Final = 32
 
 
@@ -28,13 +29,13 @@ class SealedLogin(msgspec.Struct, frozen=True):
     """The content of a cookie."""
 
     token: str
-    """The bearer token; on a laptop empty: the link was opened."""
+    """The bearer token; empty on a laptop: the link was opened."""
     audience: str
-    """API server that it is about: a cookie of another cluster's dashboard on the same machine does not count."""
+    """API server of the login. A cookie of another cluster's dashboard on the same machine is invalid."""
     begun: float
     """Unix time of the login."""
     nonce: str
-    """Makes each login another cookie, so that logging out ends one of them alone."""
+    """Makes the cookie of each login different, so that a logout ends one login only."""
 
 
 class Seal:
@@ -44,16 +45,16 @@ class Seal:
         self._fernet = Fernet(urlsafe_b64encode(sha256(b"cookies" + key).digest()))
         self._audience = audience
         self.ticket_key = sha256(b"tickets" + key).digest()
-        """Signs the questions before actions."""
+        """Key that signs the questions before actions."""
 
     def seal(self, token: str, begun: float) -> str:
-        """The cookie; empty: it would be too long."""
+        """Return the cookie; empty: it would be too long."""
         login = SealedLogin(token, self._audience, begun, secrets.token_urlsafe(9))
         cookie = self._fernet.encrypt_at_time(msgspec.json.encode(login), int(begun)).decode()
         return cookie if len(cookie) <= MOST else ""
 
     def opened(self, cookie: str, now: float, *, lasts_s: float) -> SealedLogin | None:
-        """The login that a cookie is about; None: it is none of ours, or too old."""
+        """Return the login in a cookie; None: the cookie is invalid or too old."""
         try:
             login = msgspec.json.decode(
                 self._fernet.decrypt_at_time(cookie.encode(), int(lasts_s), int(now)), type=SealedLogin
@@ -64,7 +65,7 @@ class Seal:
 
 
 def key_of(path: Path) -> bytes:
-    """The key in a file. Raises CommandError."""
+    """Return the key in a file. Raises CommandError."""
     try:
         key = path.read_bytes()
     except OSError as error:
@@ -75,7 +76,9 @@ def key_of(path: Path) -> bytes:
 
 
 def own_key(folder: Path) -> bytes:
-    """The key of this person's dashboards, which is made at the first start; where no file can be kept, a new one."""
+    """Return the key of this person's dashboards, which is created at the first start. If no file can be kept, return
+    a new key.
+    """
     path = folder / "pykruise" / "dashboard.key"
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,6 +1,7 @@
-"""The dashboard as a process: connection, caches, server; and how it ends.
+"""The dashboard as a process: connection, caches, server, and shutdown.
 
-DashboardOptions ──▶ run_dashboard(): HttpTransport ─ Sources ─ Feeds ─ LivePages ─ Server ─ HttpServer, until a signal
+DashboardOptions ──▶ run_dashboard(): HttpTransport ─ Sources ─ Feeds ─ LivePages ─ Server ─ HttpServer, until a
+signal
 """
 
 import asyncio
@@ -55,31 +56,31 @@ class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str = ""
-    """Only this one; empty: all, or where these may not be read the context's."""
+    """The only namespace to read; empty: all, or the context's namespace if the user may not read all."""
     address: str = "127.0.0.1"
     port: int = 0
     is_shared: bool = False
-    """For many people, each with a token of their own."""
+    """Whether many people use the dashboard, each with their own token."""
     has_actions: bool = False
     allowed_hosts: tuple[str, ...] = ()
     base_path: str = ""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     session_key: Path | None = None
-    """Key of logins that outlive the process, the same for all replicas; None: a laptop's own, or none."""
+    """Key of logins that outlive the process, the same for all replicas; None: a laptop's own key, or none."""
     manager_namespace: str = "kruise-system"
     opens_browser: bool = False
 
 
 class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
-    """One that serves."""
+    """A running dashboard."""
 
     port: int
     door: Door
     feeds: Feeds
     namespace: str
     url: str
-    """Without a token."""
+    """URL without a token."""
 
 
 async def run_dashboard(options: DashboardOptions, say: Callable[[str], None]) -> None:
@@ -112,13 +113,13 @@ def _say_another(value: Dashboard, door: LaptopDoor, say: Callable[[str], None])
 
 
 def _link(value: Dashboard, door: LaptopDoor) -> str:
-    """The token is behind the #: browsers never send that, the page's script reads it."""
+    """Return the link. The token is behind the #: browsers never send that part, and the page's script reads it."""
     return f"{value.url}#token={door.new_token()}"
 
 
 @asynccontextmanager
 async def dashboard_at(connection: Connection, options: DashboardOptions) -> AsyncIterator[Dashboard]:
-    """A dashboard that serves within the block. Raises CommandError, OSError."""
+    """Serve a dashboard within the block. Raises CommandError, OSError."""
     _check(options)
     clock = asyncio.get_running_loop().time
     async with AsyncExitStack() as stack:
@@ -177,7 +178,7 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
 
 
 class Background:
-    """Tasks that end with the block. One that dies ends nothing else, and is logged."""
+    """Tasks that end with the block. A failing task is logged and ends no other task."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -191,7 +192,7 @@ class Background:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def start(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
-        """Run it beside the others."""
+        """Run `work` as a task beside the others."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._end)
@@ -224,14 +225,14 @@ def _check(options: DashboardOptions) -> None:
 
 
 def _hosts(port: int, options: DashboardOptions) -> set[str]:
-    """Names that it goes by; none: any, where each user logs in with a token."""
+    """Return the allowed names in the Host header; none: any, if each user logs in with a token."""
     if options.is_shared and not options.allowed_hosts:
         return set()
     return {*options.allowed_hosts, *(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))}
 
 
 async def _namespace_of(client: Client, connection: Connection, options: DashboardOptions) -> str:
-    """All, if these may be read; else the context's."""
+    """Return the empty text (all namespaces) if the user may read them, otherwise the context's namespace."""
     if options.is_shared:
         return ""
     spec = {"resourceAttributes": {"verb": "list", "resource": "pods"}}
@@ -248,7 +249,7 @@ _AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 
 
 async def _user_of(client: Client) -> DashboardUser:
-    """The user of the kubeconfig; older API servers cannot report it."""
+    """Return the user of the kubeconfig. Older API servers cannot report it."""
     with suppress(KubeError):
         answer = await post(
             client, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {}
@@ -260,7 +261,9 @@ async def _user_of(client: Client) -> DashboardUser:
 
 
 def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
-    """The context for a new connection; files that were replaced are read again. Raises OSError, CommandError."""
+    """Return a function that gives the context for a new connection, and reads replaced files again. Raises OSError,
+    CommandError.
+    """
 
     def read() -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -274,7 +277,7 @@ def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
         raise CommandError(f"{cert}, {key}: no certificate with its key: {error}") from error
 
     def current() -> ssl.SSLContext:
-        with suppress(OSError, ssl.SSLError):  # half written: the old one goes on
+        with suppress(OSError, ssl.SSLError):  # half written: the old context stays in use
             if (changed := cert.stat().st_mtime) != known[0][0]:
                 known[0] = (changed, read())
         return known[0][1]

@@ -44,7 +44,7 @@ LIMITS: Final = HttpLimits(
     idle_s=120.0,
 )
 STREAMS_OF_USER: Final = 16
-"""Pages that one user has open at once, in all browsers."""
+"""Maximum number of open pages of one user, in all browsers."""
 COOKIE: Final = "pykruise"
 
 CSP: Final = "; ".join(
@@ -80,51 +80,53 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     cluster: str
-    """Which one: the kubeconfig's context or address."""
+    """The kubeconfig's context, or the address of the API server."""
     mode: str
     """laptop or cluster."""
     namespace: str = ""
-    """Where only one namespace is read; empty: all."""
+    """The only namespace that is read; empty: all."""
     has_actions: bool = False
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A page that is open."""
+    """An open page."""
 
     board: Board
     close: Callable[[], object]
+    is_read: Callable[[], bool]
+    """Whether all content of the page has been read once."""
 
 
 class Pages(Protocol):
     """All content of the dashboard."""
 
     def open(self, query: Mapping[str, str], session: DashboardSession) -> Opened | None:
-        """The board of a page; None: there is no such page. Raises CommandError for one that cannot be meant."""
+        """Return the board of a page; None: there is no such page. Raises CommandError for an invalid query."""
         ...
 
     def status(self) -> Mapping[str, Any]:
-        """How the caches are."""
+        """Return the state of the caches."""
         ...
 
     async def plan(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
-        """Answers a what-if question. Raises CommandError, KubeError."""
+        """Answer a what-if question. Raises CommandError, KubeError."""
         ...
 
     async def rights(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
-        """Which actions the user may do to an object. Raises CommandError, KubeError."""
+        """Return the actions that the user may do to an object. Raises CommandError, KubeError."""
         ...
 
     async def question(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
-        """The change that an action would make, and its ticket. Raises CommandError, KubeError."""
+        """Return the change that an action would make, and its ticket. Raises CommandError, KubeError."""
         ...
 
     async def act(self, asked: Mapping[str, Any], session: DashboardSession) -> Mapping[str, Any]:
-        """Do one. Raises CommandError, KubeError."""
+        """Do an action. Raises CommandError, KubeError."""
         ...
 
 
 class Server:
-    """An App (kube/http/app.py). `base_path`: what comes before all paths, where a proxy leaves it on."""
+    """An App (kube/http/app.py). `base_path` is the prefix of all paths, if a proxy does not remove it."""
 
     def __init__(
         self,
@@ -138,7 +140,7 @@ class Server:
         self._pages = pages
         self._sessions = sessions
         self.guard = Guard(("",))
-        """Refuses all requests until it is known where the server listens."""
+        """Refuse all requests until the address of the server is known."""
         self._assets = assets
         self._about = about
         self._base = base_path.rstrip("/")
@@ -158,7 +160,7 @@ class Server:
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """The refusal of what must never be answered."""
+        """Return the refusal of a request that must never be answered."""
         refusal = self.guard.refusal(request)
         if refusal:
             return _said(403, refusal)
@@ -188,7 +190,7 @@ class Server:
         return _file(asset, request, _ASSET) if asset is not None else _said(404, "there is no such page")
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """The answer to what is no request, or breaks a limit, or could not be computed."""
+        """Return the answer to a malformed request, to one that exceeds a limit, and to one that failed."""
         return _said(code, "the answer could not be computed" if code == 500 else "this cannot be answered")
 
     # ── data ─────────────────────────────────────────────────────────────────
@@ -256,6 +258,7 @@ class Server:
             opened.board,
             session.access,
             boot=self._boot,
+            is_read=opened.is_read,
             status=self._pages.status,
             still_good=lambda: self._sessions.still_good(session),
             on_close=close,
@@ -264,7 +267,7 @@ class Server:
 
 
 def _asked(request: WireRequest) -> Mapping[str, Any]:
-    """The body of a POST. Raises CommandError."""
+    """Return the body of a POST. Raises CommandError."""
     try:
         result = orjson.loads(request.body)
     except orjson.JSONDecodeError:
@@ -283,7 +286,7 @@ def _cookie_of(request: WireRequest) -> str:
 
 
 def _cookie(value: str, request: WireRequest, *, lasts: bool = True) -> str:
-    """Not for scripts, not for other sites; over TLS alone, but on this machine."""
+    """Return the cookie. Scripts and other sites cannot use it; it needs TLS, except on this machine."""
     host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
     is_local = host in ("localhost", "127.0.0.1", "[::1]")
     secure = "" if is_local else "; Secure"
@@ -302,5 +305,5 @@ def _data(value: Mapping[str, Any], *, cookie: str = "") -> Response:
 
 
 def _said(code: int, message: str) -> Response:
-    """An error, for the page to show."""
+    """Return an error for the page to show."""
     return Response(code, _DATA, orjson.dumps({"error": message}))

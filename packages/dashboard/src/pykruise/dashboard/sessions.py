@@ -3,8 +3,9 @@
 POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ Session ──▶ cookie
 
 Tokens are kept in memory and, encrypted, in the cookie itself (seals.py), so that a login outlives the process and any
-replica knows it; nothing of them is written to a log. A session ends when its token is no longer good (looked at once a
-minute while it is used), or after a day. A logout ends it in this process; a stolen copy counts in others until then.
+replica accepts it. Logs never contain tokens. A session ends when its token is no longer valid (reviewed once a minute
+while the session is used), or after a day. A logout ends it in this process only: until the session would end, other
+processes still accept a stolen copy of the cookie.
 """
 
 import asyncio
@@ -30,15 +31,15 @@ from pykruise.kube.http.transport import HttpTransport
 
 LASTS_S: Final = 24 * 3600.0
 REVIEWED_S: Final = 60.0
-"""How long a token counts as good without being looked at again."""
+"""Seconds that a token counts as good without another review."""
 MOST: Final = 1_000
-"""Sessions at once; the one that was used longest ago goes, of the user with the most."""
+"""Maximum number of sessions. Above it, the user with the most sessions loses the one unused for the longest time."""
 MOST_OF_USER: Final = 8
-"""Sessions of one user at once: a new one ends that of theirs which was used longest ago."""
+"""Maximum number of sessions of one user. A new session ends the user's session that is unused for the longest time."""
 
 
 class LoginError(Exception):
-    """The token is not good. Its text is for the person who gave it."""
+    """The token is not valid. The text is for the person who entered it."""
 
 
 class DashboardSession(msgspec.Struct, kw_only=True):
@@ -47,9 +48,9 @@ class DashboardSession(msgspec.Struct, kw_only=True):
     user: DashboardUser
     access: Access
     client: Client
-    """Asks and writes with the user's own rights."""
+    """Client that reads and writes with the user's own rights."""
     is_good: Callable[[], Awaitable[bool]]
-    """Whether the token still is."""
+    """Whether the token is still valid."""
     close: Callable[[], Awaitable[None]]
     begun: float
     used: float
@@ -57,10 +58,10 @@ class DashboardSession(msgspec.Struct, kw_only=True):
 
 
 class Door(Protocol):
-    """How one gets in."""
+    """Way to log in."""
 
     async def enter(self, token: str, now: float) -> DashboardSession:
-        """Raises LoginError, and KubeError when no API server answers."""
+        """Log in with a token. Raises LoginError, and KubeError when no API server answers."""
         ...
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
@@ -68,7 +69,7 @@ class Door(Protocol):
         ...
 
     def kept(self, token: str) -> str:
-        """The facts of a login that a sealed cookie keeps."""
+        """Return the facts of a login that a sealed cookie keeps."""
         ...
 
 
@@ -81,7 +82,7 @@ async def _nothing() -> None:
 
 
 class LaptopDoor:
-    """A link that opens once, to the person at this machine: `client` is the kubeconfig's user."""
+    """A link that opens once, for the person at this machine. `client` has the kubeconfig's user."""
 
     def __init__(self, client: Client, user: DashboardUser) -> None:
         self._client = client
@@ -89,7 +90,7 @@ class LaptopDoor:
         self._token = ""
 
     def new_token(self) -> str:
-        """Token of the next link; the previous link becomes invalid."""
+        """Return the token of the next link. The previous link becomes invalid."""
         self._token = secrets.token_urlsafe(32)
         return self._token
 
@@ -97,14 +98,14 @@ class LaptopDoor:
         """See Door."""
         expected, self._token = self._token, ""
         if not expected or not hmac.compare_digest(expected.encode(), token.encode()):
-            self._token = expected  # guesses do not spend it: there are 2^256 of them
+            self._token = expected  # wrong guesses do not use up the link: there are 2^256 tokens
             raise LoginError(
                 "this link was used already, or is an old one: press Enter where the dashboard runs"
             )
         return await self.enter_again("", now)
 
     def kept(self, token: str) -> str:
-        """Nothing: the link does not open again, and the rights are the kubeconfig's."""
+        """Return nothing: the link does not open again, and the rights are the kubeconfig's."""
         return ""
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
@@ -122,12 +123,12 @@ class LaptopDoor:
 
 
 _REVIEWS_AT_ONCE: Final = 4
-"""Reviews at once are few, so that guessed tokens wait and the API server stays free for other work."""
+"""Limit of simultaneous reviews, so that guessed tokens wait and the API server stays free for other work."""
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
 class TokenDoor:
-    """The user's bearer token, which the API server is asked about. `client`: may create TokenReviews."""
+    """Login with the user's bearer token, which the API server reviews. `client` may create TokenReviews."""
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class TokenDoor:
         self._transport_for = transport_for
         self._reviews = asyncio.Semaphore(_REVIEWS_AT_ONCE)
         self._ssl_context = without_client_certificate(connection.ssl_context)
-        """One for all sessions: each has the authorities in it, which are hundreds of kilobytes."""
+        """All sessions share one context, because the authorities in it take hundreds of kilobytes."""
 
     async def enter(self, token: str, now: float) -> DashboardSession:
         """See Door."""
@@ -181,7 +182,7 @@ class TokenDoor:
         )
 
     def kept(self, token: str) -> str:
-        """The token itself, which is reviewed again."""
+        """Return the token itself, which is reviewed again."""
         return token
 
     async def enter_again(self, token: str, now: float) -> DashboardSession:
@@ -206,7 +207,9 @@ class TokenDoor:
 
 
 def without_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """A context that trusts the same authorities. With the dashboard's certificate a user would be the dashboard."""
+    """Return a context that trusts the same authorities. With the dashboard's certificate, a user would act as the
+    dashboard.
+    """
     if context is None:
         return None
     own = ssl.create_default_context()
@@ -220,8 +223,9 @@ def without_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext
 
 
 class Sessions:
-    """All of them. `clock`: seconds, never back. `seal`: makes logins outlive the process; None: they do not.
-    `wall_clock`: Unix time, of cookies."""
+    """All sessions. `clock` returns monotonic seconds. `seal` makes logins outlive the process; None: they do not.
+    `wall_clock` returns Unix time, for cookies.
+    """
 
     def __init__(
         self,
@@ -235,13 +239,13 @@ class Sessions:
         self._seal = seal
         self._wall_clock = wall_clock
         self._ended: OrderedDict[str, None] = OrderedDict()
-        """Cookies that were logged out here."""
+        """Cookies that were logged out in this process."""
         self._clock = clock
         self._sessions: dict[str, DashboardSession] = {}
         self._entering: dict[str, asyncio.Lock] = {}
 
     async def log_in(self, token: str) -> str:
-        """The cookie's value. Raises LoginError, KubeError."""
+        """Log in and return the value of the cookie. Raises LoginError, KubeError."""
         session = await self._door.enter(token, self._clock())
         sealed = self._seal.seal(self._door.kept(token), self._wall_clock()) if self._seal else ""
         cookie = sealed or secrets.token_urlsafe(32)
@@ -249,14 +253,14 @@ class Sessions:
         return cookie
 
     async def of_cookie(self, cookie: str) -> DashboardSession | None:
-        """The session of a browser; None: not logged in, or no longer. Raises KubeError."""
+        """Return the session of a browser; None: it is not logged in, or no longer. Raises KubeError."""
         if not cookie:
             return None
         key = _key(cookie)
         return await self._checked(key) or await self._opened(key, cookie)
 
     async def _opened(self, key: str, cookie: str) -> DashboardSession | None:
-        """The session of a login with another process, by its sealed cookie."""
+        """Return the session of a login in another process, by its sealed cookie."""
         if self._seal is None or key in self._ended:
             return None
         login = self._seal.opened(cookie, self._wall_clock(), lasts_s=LASTS_S)
@@ -277,7 +281,7 @@ class Sessions:
             self._entering.pop(key, None)
 
     async def of_header(self, token: str) -> DashboardSession | None:
-        """The session of a user whose proxy sends the user's token with each request. Raises KubeError."""
+        """Return the session of a user whose proxy sends the user's token with each request. Raises KubeError."""
         key = _key(f"header {token}")
         lock = self._entering.setdefault(key, asyncio.Lock())
         try:
@@ -292,21 +296,21 @@ class Sessions:
             self._entering.pop(key, None)
 
     async def log_out(self, cookie: str) -> None:
-        """Forget it."""
+        """End the session of a cookie."""
         await self._end(_key(cookie))
         self._ended[_key(cookie)] = None
         if len(self._ended) > 10 * MOST:
             self._ended.popitem(last=False)
 
     async def still_good(self, session: DashboardSession) -> bool:
-        """Whether it is still logged in: asked by streams, which go on for hours."""
+        """Whether the session is still logged in. Streams call it, because they last for hours."""
         for key, value in tuple(self._sessions.items()):
             if value is session:
                 return await self._checked(key) is not None
         return False
 
     async def close(self) -> None:
-        """End all of them."""
+        """End all sessions."""
         for key in tuple(self._sessions):
             await self._end(key)
 

@@ -1,4 +1,4 @@
-"""Steps of an OpenKruise Rollout, on its own page and on the page of the workload that it is about.
+"""Steps of an OpenKruise Rollout, on its own page and on the page of its workload.
 
 Rollout ──▶ is_about(), steps_part() (pure) ──▶ the part `steps`
 """
@@ -17,23 +17,23 @@ _STRATEGIES: Final = (("canary", "canaryStatus"), ("blueGreen", "blueGreenStatus
 
 
 class RolloutStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step, as the Rollout's spec has it."""
+    """One step of the Rollout's spec."""
 
     number: int
     traffic: str = ""
-    """Share of requests that the new pods get."""
+    """Share of requests that new pods get."""
     replicas: str = ""
     """New pods, as a number or a share."""
     has_matches: bool = False
-    """Whether only requests that match get there."""
+    """Whether only matching requests reach the new pods."""
     pause_s: int = 0
-    """How long it pauses after the step."""
+    """Seconds of the pause after the step."""
     waits_for_approval: bool = False
-    """Whether a person approves the next step."""
+    """Whether a person must approve the next step."""
 
 
 def is_about(rollout: Document, resource: Resource, name: str) -> bool:
-    """Whether a Rollout is about that workload of its namespace."""
+    """Whether the workload of that name in the Rollout's namespace is the Rollout's target."""
     spec = rollout.get("spec") or {}
     ref = spec.get("workloadRef") or get_path(dict(spec), "objectRef", "workloadRef") or {}
     group = str(ref.get("apiVersion", "")).rpartition("/")[0]
@@ -41,7 +41,7 @@ def is_about(rollout: Document, resource: Resource, name: str) -> bool:
 
 
 def steps_part(rollout: Document) -> PagePart:
-    """Seen by who may list Rollouts."""
+    """Return the steps. Users who may list Rollouts see them."""
     meta, status = rollout["metadata"], rollout.get("status") or {}
     strategy = get_path(rollout, "spec", "strategy") or {}
     name, field = next((pair for pair in _STRATEGIES if strategy.get(pair[0])), _STRATEGIES[0])

@@ -1,10 +1,14 @@
-"""A page's rows as server-sent events: all of them first, then what changed, joined for a moment.
+"""A page's rows as server-sent events: first all rows, then the changes, joined for a moment.
 
 Board ──since(version)──▶ rows that the user may see ──▶ reset, rows, gone, synced, status, heartbeat ──▶ EventSource
 
-Each part is made when the connection has taken the one before, so a slow browser costs one part and no queue; one that
-takes nothing for Limits.send_s is closed. `id:` says how far a browser is: after a broken connection it gets what it
-missed, and after a new start of the server everything. The stream ends when the login does.
+Each part is built when the connection has taken the previous one, so a slow browser costs one part and no queue. A
+browser that takes nothing for Limits.send_s is disconnected. `id:` records the position of a browser: after a broken
+connection it gets the missed changes, and after a restart of the server all rows. The stream ends when the login
+does.
+
+The event `synced` reports that the page is complete, so a browser may report missing objects. The stream does not
+send it before the page has been read once, however late the API server answers. Known rows are sent earlier.
 """
 
 import asyncio
@@ -18,12 +22,14 @@ from pykruise.dashboard.access import Access
 from pykruise.dashboard.board import Board, BoardChanges, Row
 
 JOINED_S: Final = 0.25
-"""Changes of so long go out together."""
+"""Seconds within which changes are sent together."""
 HEARTBEAT_S: Final = 15.0
+UNREAD_S: Final = 0.5
+"""Seconds between checks of a page that is not read yet, also when no row has arrived."""
 _ROWS: Final = 100
-"""Rows in one event: a browser processes one event at a time."""
+"""Maximum rows in one event: a browser processes one event at a time."""
 _SIZE: Final = 64 * 1024
-"""... or so many bytes of them."""
+"""Maximum bytes of rows in one event."""
 
 HEADERS: Final[Mapping[str, str]] = {
     "cache-control": "no-store",
@@ -33,14 +39,18 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def event(name: str, data: bytes, event_id: str = "") -> bytes:
-    """One event. `data`: JSON, which has no line ends."""
+    """Return one event. `data` is JSON, which has no line ends."""
     said = f"id: {event_id}\n".encode() if event_id else b""
     return b"event: %b\n%bdata: %b\n\n" % (name.encode(), said, data)
 
 
 class RowStream:
-    """One browser's stream of one board. `status`: what to say about the whole, again whenever it is another.
-    `still_good`: whether the login still counts. `boot`: of this process. `last_id`: where the browser stopped."""
+    """One browser's stream of one board.
+
+    `is_read`: whether all content of the page has been read once. `status`: the state of the whole dashboard, sent
+    again whenever it changes. `still_good`: whether the login is still valid. `boot`: id of this process. `last_id`:
+    where the browser stopped.
+    """
 
     def __init__(
         self,
@@ -48,27 +58,32 @@ class RowStream:
         access: Access,
         *,
         boot: str,
+        is_read: Callable[[], bool],
         status: Callable[[], Mapping[str, Any]],
         still_good: Callable[[], Awaitable[bool]],
         on_close: Callable[[], object],
         last_id: str = "",
         joined_s: float = JOINED_S,
         heartbeat_s: float = HEARTBEAT_S,
+        unread_s: float = UNREAD_S,
     ) -> None:
         self._board = board
         self._access = access
         self._boot = boot
+        self._is_read = is_read
         self._status = status
         self._still_good = still_good
         self._on_close = on_close
         self._joined_s = joined_s
         self._heartbeat_s = heartbeat_s
+        self._unread_s = unread_s
         self._parts: list[bytes] = [b"retry: 2000\n\n"]
         self._said: bytes = b""
         self._epoch = access.epoch
         self._version = _version_of(last_id, f"{boot}-{access.epoch}")
         self._is_begun = False
-        self._reviewed_at = asyncio.get_running_loop().time()
+        self._is_synced = False
+        self._reviewed_at = self._beaten_at = asyncio.get_running_loop().time()
 
     @property
     def content_type(self) -> str:
@@ -77,11 +92,11 @@ class RowStream:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Nothing on the way may keep it back."""
+        """Headers that keep proxies from buffering the stream."""
         return HEADERS
 
     async def chunk(self) -> bytes:
-        """The next part; empty: the login ended."""
+        """Return the next part; empty: the login ended."""
         while not self._parts:
             if not await self._still_good():
                 return b""
@@ -89,34 +104,42 @@ class RowStream:
         return self._parts.pop(0)
 
     async def aclose(self) -> None:
-        """The browser went."""
+        """Close the stream because the browser disconnected."""
         self._on_close()
 
     async def _next(self) -> Sequence[bytes]:
         if self._is_begun:
             try:
-                async with asyncio.timeout(self._heartbeat_s):
+                async with asyncio.timeout(self._heartbeat_s if self._is_synced else self._unread_s):
                     await self._board.wait_newer(self._version)
             except TimeoutError:
-                return [*self._statuses(), *(await self._reviewed()), event("heartbeat", b"{}")]
+                beats = await self._heartbeats()
+                return [*self._statuses(), *self._synced(), *beats]
             await asyncio.sleep(self._joined_s)
         changes = self._board.since(self._version)
         now = asyncio.get_running_loop().time()
-        is_due = now - self._reviewed_at > self._heartbeat_s  # also of a board that never rests
+        is_due = now - self._reviewed_at > self._heartbeat_s  # due even if the board changes all the time
         await self._access.learn(_rights(self._board.rows() if is_due else changes.rows))
         self._reviewed_at = now if is_due else self._reviewed_at
         if self._access.epoch != self._epoch:
-            return await self._anew()
+            return await self._restart()
         is_first, self._is_begun = not self._is_begun, True
         return [*self._statuses(), *self._events(changes, is_first=is_first)]
 
-    async def _reviewed(self) -> Sequence[bytes]:
-        """Rights are asked for again, of rows that do not change either."""
-        await self._access.learn(_rights(self._board.rows()))
-        return await self._anew() if self._access.epoch != self._epoch else ()
+    async def _heartbeats(self) -> Sequence[bytes]:
+        """Return the heartbeat, and review the rights again, also for rows that do not change."""
+        now = asyncio.get_running_loop().time()
+        if not self._is_synced and now - self._beaten_at < self._heartbeat_s:
+            return ()
+        self._beaten_at = now
+        return [*(await self._reviewed()), event("heartbeat", b"{}")]
 
-    async def _anew(self) -> Sequence[bytes]:
-        """The user may see something else than before: begin again."""
+    async def _reviewed(self) -> Sequence[bytes]:
+        await self._access.learn(_rights(self._board.rows()))
+        return await self._restart() if self._access.epoch != self._epoch else ()
+
+    async def _restart(self) -> Sequence[bytes]:
+        """Send all rows again, because the rights of the user have changed."""
         changes = self._board.since(0)
         await self._access.learn(_rights(changes.rows))
         self._epoch, self._is_begun = self._access.epoch, True
@@ -137,9 +160,19 @@ class RowStream:
         events += [event("rows", b"[" + b",".join(part) + b"]") for part in _portions(rows)]
         if gone:
             events.append(event("gone", orjson.dumps(gone)))
-        if events or is_first:
-            events.append(event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}"))
-        return events
+        if self._is_synced and (events or is_first):
+            return [*events, self._mark()]
+        return [*events, *self._synced()]
+
+    def _synced(self) -> Sequence[bytes]:
+        """Return the event that the page is complete, once."""
+        if self._is_synced or not self._is_read():
+            return ()
+        self._is_synced = True
+        return [self._mark()]
+
+    def _mark(self) -> bytes:
+        return event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}")
 
     def _may_see(self, row: Row) -> bool:
         return not row.resource or self._access.may_see(row.resource, row.namespace)
@@ -163,7 +196,7 @@ def _portions(rows: Sequence[Row]) -> Iterable[Sequence[bytes]]:
 
 
 def _version_of(last_id: str, prefix: str) -> int:
-    """How far a browser was; 0: everything is news to it."""
+    """Return the version that a browser has; 0: it needs all rows."""
     begin, _, number = last_id.rpartition("-")
     with suppress(ValueError):
         if begin == prefix:

@@ -1,11 +1,11 @@
-"""The verdict of each row: what `explain` says of its object, looked at again when something changes.
+"""The verdict of each row: the result of `explain` for its object, computed again when something changes.
 
-Feeds: object, namespace that changed ──▶ Verdicts ──look(), a few at a time──▶ Verdict ──▶ Feeds: phase, cause, remedy
+Feeds: changed object or namespace ──▶ Verdicts ──look(), a few at a time──▶ Verdict ──▶ Feeds: phase, cause, remedy
 
-A status alone does not know everything: that a write is refused, that the pods of another object fail. So explain is
-asked, of the caches. It takes a bounded part of the processor (SHARE), however many objects change: an object is
-looked at when it changed, at most every AT_LEAST_S; first those that are not at rest. Until then its row shows what
-the status says. One task reads and writes the entries, on the loop of the caches.
+A status alone misses facts: that a write is refused, or that the pods of another object fail. So the dashboard runs
+explain on the caches. It uses a bounded share of the processor (SHARE), however many objects change: an object is
+examined when it changed, at most every AT_LEAST_S; unsettled objects come first. Until then the row shows the phase
+of the status. One task reads and writes the entries, on the loop of the caches.
 """
 
 import asyncio
@@ -34,44 +34,46 @@ from pykruise.plans.progress import Phase
 _log = logging.getLogger(__name__)
 
 AT_LEAST_S: Final = 2.0
-"""Between two looks at the same object."""
+"""Minimum seconds between two examinations of the same object."""
 AGAIN_S: Final = 30.0
-"""An object that is not at rest is looked at again after so long, also where nothing changed: time alone counts too."""
+"""Seconds after which an unsettled object is examined again without any change, because some states change as time
+passes.
+"""
 SHARE: Final = 4
-"""After a turn it rests for so many times as long as the turn took, less one."""
+"""After a turn the task rests for SHARE - 1 times the duration of the turn."""
 TURN_S: Final = 0.25
-"""Between two turns, at least: what changes meanwhile is looked at once."""
+"""Minimum seconds between two turns. Changes in between cause one examination."""
 AT_ONCE: Final = 8
-"""Objects of one turn."""
+"""Maximum number of objects in one turn."""
 MOST_WORDS: Final = 1_000
 
 _AT_REST: Final = frozenset({Phase.HEALTHY, Phase.PAUSED, Phase.COMPLETED, Phase.FAILED})
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The short form of what `explain` says of one object. It may name pods, so only those who may list pods see it."""
+    """Short form of the `explain` result for one object. It may name pods, so only users who may list pods see it."""
 
     phase: str
     code: str = ""
-    """Code of the cause; empty: nothing is waited for."""
+    """Code of the cause; empty: the object waits for nothing."""
     words: str = ""
     remedy: str = ""
     pods: tuple[str, ...] = ()
-    """The first pods, or nodes, that the cause is about."""
+    """First pods, or nodes, of the cause."""
     count: int = 0
-    """... and how many there are."""
+    """Number of all pods or nodes of the cause."""
     since: str = ""
     again: str = ""
     headline: str = ""
     rollback_to: int = 0
-    """Revision that a rollback goes to where that is a remedy; 0: it is none."""
+    """Revision to roll back to if a rollback is a remedy; 0: it is not."""
 
 
 MOST_PODS: Final = 5
 
 
 def verdict_from(explanation: Explanation) -> Verdict:
-    """The short form of an explanation."""
+    """Return the short form of an explanation."""
     first = explanation.waits[0] if explanation.waits else None
     is_of_template = first is not None and first.code in OF_THE_TEMPLATE
     return Verdict(
@@ -96,7 +98,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A verdict, and what the status alone said when it was given: when that changes, the verdict is too old."""
+    """A verdict, with the phase of the status at that time. The verdict is stale when that phase changes."""
 
     verdict: Verdict
     status_phase: str
@@ -111,7 +113,7 @@ class _Entry(msgspec.Struct):
 
 
 class Take(Protocol):
-    """Called with each verdict."""
+    """Callback with each verdict."""
 
     def __call__(self, target: Target, known: Known, /) -> None: ...
 
@@ -122,7 +124,7 @@ _Answer = tuple[Target, Explanation | None]
 
 
 class Verdicts:
-    """See above. `client` reads from the caches. `aside` runs looks where they hold nothing up."""
+    """Verdicts of all rows. `client` reads from the caches. `aside` runs examinations where they block nothing."""
 
     def __init__(
         self,
@@ -141,11 +143,11 @@ class Verdicts:
         self._entries: dict[Target, _Entry] = {}
         self._by_namespace: dict[str, set[Target]] = {}
         self._touched: set[str] = set()
-        """Namespaces in which something changed; empty text: of the cluster."""
+        """Namespaces in which something changed. The empty text means a cluster-scoped object."""
         self._woken = asyncio.Event()
 
     def put(self, target: Target, *, uid: str, status_phase: str) -> None:
-        """An object changed, or is new."""
+        """Take a new or changed object."""
         if explained_kind(target.resource) is None:
             return
         entry = self._entries.get(target)
@@ -157,23 +159,23 @@ class Verdicts:
         self._woken.set()
 
     def remove(self, target: Target) -> None:
-        """An object was deleted."""
+        """Forget a deleted object."""
         if self._entries.pop(target, None) is not None:
             self._by_namespace[target.key.namespace].discard(target)
 
     def touch(self, namespace: str) -> None:
-        """Something else changed there, such as a pod."""
+        """Mark a namespace in which another object, such as a pod, changed."""
         self._touched.add(namespace)
         self._woken.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             begun = loop.time()
             try:
                 await self.turn(begun)
-            except Exception:  # an object that cannot be explained must not end the others' verdicts
+            except Exception:  # an object that cannot be explained must not stop the verdicts of others
                 _log.exception("verdicts could not be given")
             await asyncio.sleep(max(TURN_S, (SHARE - 1) * (loop.time() - begun)))
             if not any(self._wants_look(target, loop.time()) for target in self._entries):
@@ -185,7 +187,7 @@ class Verdicts:
                     pass
 
     def next_targets(self, now: float) -> list[Target]:
-        """The objects of the next turn, which count as looked at: those first that are not at rest."""
+        """Return the objects of the next turn, unsettled ones first, and mark them as examined."""
         self._spread_touches()
         due = [target for target in self._entries if self._wants_look(target, now)]
         due.sort(key=self._place_of)
@@ -195,7 +197,7 @@ class Verdicts:
         return due[:AT_ONCE]
 
     async def turn(self, now: float) -> None:
-        """Look at the objects that are first."""
+        """Examine the objects of the next turn."""
         targets = self.next_targets(now)
         if not targets:
             return
@@ -232,7 +234,7 @@ class Verdicts:
         return self._is_at_rest(target), self._entries[target].looked_at
 
     def _is_at_rest(self, target: Target) -> bool:
-        """Whether changes around it do not change its verdict: its own status tells all of it."""
+        """Whether changes of related objects do not change the verdict, because its own status is complete."""
         kind = explained_kind(target.resource)
         is_told = kind is not None and isinstance(kind.insight, WorkloadInsight)
         return is_told and self._entries[target].status_phase in _AT_REST
@@ -247,6 +249,6 @@ class Verdicts:
 
 
 def explained_kind(resource: Resource) -> Kind | None:
-    """The kind of objects that explain knows; None: it knows nothing of them."""
+    """Return the kind if explain supports it; None: it does not."""
     kind = find(resource.kind.lower())
     return kind if kind is not None and kind.resource == resource and kind.control is not None else None

@@ -1,8 +1,8 @@
-"""A row of the page of waiting pods: which pod, of what, and why, in the words of `explain`.
+"""Rows of the page of waiting pods: the pod, its workload, and the reason in the words of `explain`.
 
 pod, its workload ──▶ waiting_pod() ──▶ PodRow; None: it does not wait
 
-Pure. Why is what cli/insight/causes.py says, which `explain` says too.
+Pure. The reason comes from cli/insight/causes.py, which `explain` uses too.
 """
 
 import msgspec
@@ -20,21 +20,21 @@ from pykruise.pods.reasons import NEEDS_A_PERSON
 from pykruise.pods.view.decoding import project_pod
 
 MOST_WORDS = 2_000
-"""Characters of a message that are shown."""
+"""Maximum number of characters of a message."""
 
 
 class PodRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One pod that waits."""
+    """One waiting pod."""
 
     id: str
     namespace: str
     name: str
     code: str
-    """Why, as a code of docs/reasons.md."""
+    """Code of the reason in docs/reasons.md."""
     words: str
     remedy: str = ""
     state: str = ""
-    """As `kubectl get pods` says it."""
+    """State as in the output of `kubectl get pods`."""
     node: str = ""
     since: str = ""
     restarts: int = 0
@@ -48,7 +48,7 @@ class PodRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def waiting_pod(
     view: DashboardObject, *, owner: tuple[Resource, Document] | None, now: Instant
 ) -> PodRow | None:
-    """`owner`: its workload, where that is known."""
+    """Return the row of a waiting pod. `owner` is its workload, if known."""
     pod = view.document
     cause = cause_of(pod, project_pod(view.raw), now=now, lifecycle=_lifecycle_of(owner))
     if cause is None:

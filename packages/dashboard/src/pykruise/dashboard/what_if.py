@@ -28,13 +28,13 @@ class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Content of the what-if box."""
 
     lines: tuple[str, ...]
-    """As `pykruise plan` prints them."""
+    """Lines that `pykruise plan` prints."""
     command: str
-    """`pykruise plan …`, to be copied."""
+    """Command `pykruise plan …` to copy."""
     chart: str = ""
-    """A data: URL of an SVG; empty: there is none."""
+    """A data: URL of an SVG; empty: there is no chart."""
     chart_text: tuple[str, ...] = ()
-    """The same in blocks, for who does not see it."""
+    """The chart in block characters, for people who cannot see the SVG."""
 
 
 async def what_if(
@@ -47,7 +47,9 @@ async def what_if(
     now: Instant,
     settings: ManagerSettings,
 ) -> WhatIfAnswer:
-    """`sets`: as `plan --set` takes them. `client`: the user's. Raises CommandError, KubeError."""
+    """Answer a what-if question. `sets` are values of `plan --set`. `client` is the user's. Raises CommandError,
+    KubeError.
+    """
     document = changed_by(await live_document(client, namespace, kind, name), sets)
     played: Played | None = None
     if isinstance(kind.insight, WorkloadInsight):
@@ -68,7 +70,7 @@ async def what_if(
 
 
 def plan_command(resource: Resource, namespace: str, name: str, sets: Sequence[str]) -> str:
-    """The same question on a command line."""
+    """Return the same question as a command line."""
     words = [f"{resource}/{name}", *(["-n", namespace] if namespace else [])]
     words += [word for text in sets for word in ("--set", text)]
     return f"kubectl kruise plan {shlex.join(words)}"
@@ -79,5 +81,5 @@ def _data_url(svg: str) -> str:
 
 
 def sets_of(asked: Mapping[str, Any]) -> list[str]:
-    """`{"replicas": "5"}` as `--set` takes it; what is empty stays as it is."""
+    """Convert `{"replicas": "5"}` to values of `--set`. An empty value changes nothing."""
     return [f"{name}={value}" for name, value in asked.items() if isinstance(value, str) and value]

@@ -1,8 +1,9 @@
-"""The page of one object: what `explain` says, revisions and pods, conditions, events, history, commands.
+"""The page of one object: the result of `explain`, revisions and pods, conditions, events, history, commands.
 
-object, pods, revisions, events, Explanation ──▶ head(), pods_part(), history_part(), … ──▶ parts, each a row of its own
+object, pods, revisions, events, Explanation ──▶ head(), pods_part(), history_part(), … ──▶ parts, each its own row
 
-Pure. Each part says which right shows it: who may list the object but not pods sees the head and the history.
+Pure. Each part names the right that a user needs to see it: a user who may list the object but not pods sees the head
+and the history.
 """
 
 import itertools
@@ -15,7 +16,7 @@ from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.kubectl.getting import image_rows
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
-from pykruise.cli.kubectl.revisions import Revision, differences
+from pykruise.cli.kubectl.revisions import Revision, revision_differences
 from pykruise.cli.kubectl.trees import groups_of, pod_wait
 from pykruise.cli.outputs import rendered
 from pykruise.dashboard.actions import DashboardAction, actions_of
@@ -23,23 +24,23 @@ from pykruise.dashboard.rows import ObjectRow, row_of
 from pykruise.dashboard.verdicts import explained_kind
 from pykruise.kinds import find, shown_as, shown_of
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, deep_copy, encode, get_path
+from pykruise.kube.documents import Document, encode, get_path
 from pykruise.kube.resources import Resource
 from pykruise.pods.reasons import NEEDS_A_PERSON
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 
 MOST_PODS: Final = 1_000
-"""Pods that are shown."""
+"""Maximum number of pods that are shown."""
 MOST_EVENTS: Final = 100
 MOST_REVISIONS: Final = 20
 MOST_LINES: Final = 50
-"""Longest diff of a revision, in lines."""
+"""Maximum lines of a revision's diff."""
 MOST_WORDS: Final = 2_000
 
 
 class PagePart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the page. `resource`, `namespace`: who may list these may see it."""
+    """A part of the page. Users who may list `resource` in `namespace` see it."""
 
     id: str
     resource: str
@@ -48,7 +49,7 @@ class PagePart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """As the object has it."""
+    """A condition of the object."""
 
     type: str
     status: str
@@ -71,15 +72,15 @@ class PodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     look: str
     """Colour of its square: ready, starting, failing, leaving or ended."""
     code: str = ""
-    """Code of docs/reasons.md that says why the pod does not serve."""
+    """Code in docs/reasons.md for the reason that the pod is unavailable."""
     why: str = ""
-    """... in words."""
+    """Text of that reason."""
     container: str = ""
-    """One whose log says more: that ended last, else the first."""
+    """Container with the most useful log: the one that ended last, or else the first."""
     ended: str = ""
     """How a container ended: `exit code 1, Error`."""
     last: str = ""
-    """Its last lines, where its status has them (terminationMessagePolicy)."""
+    """Last lines of that container, if its status has them (terminationMessagePolicy)."""
 
 
 class PodsOfRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,11 +91,11 @@ class PodsOfRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     is_newest: bool = False
     pods: tuple[PodLine, ...]
     more: int = 0
-    """Pods that are not shown."""
+    """Number of pods that are not shown."""
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One revision of the history, and what it changed of the one before."""
+    """One revision of the history, and its changes to the previous one."""
 
     number: int
     name: str
@@ -121,16 +122,16 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[ShownCondition, ...]
     actions: tuple[DashboardAction, ...]
     yaml: str = ""
-    """The object, as `kubectl get -o yaml` shows it without managedFields; empty: it is too long."""
+    """The object like `kubectl get -o yaml` without managedFields; empty: it is too long."""
     what_if: tuple[tuple[str, str, str], ...]
-    """Name as `plan --set` takes it, label and present value of what can be changed in the box."""
+    """Fields that the box can change: name for `plan --set`, label and current value."""
     is_per_node: bool
     is_explained: bool
-    """Whether explain and plan know the kind."""
+    """Whether explain and plan support the kind."""
 
 
 def head(resource: Resource, document: Document, *, current: Document | None) -> PagePart:
-    """Seen by who may list the kind."""
+    """Return the head. Users who may list the kind see it."""
     shown = shown_as(resource.group, resource.kind)
     body = Head(
         row=row_of(resource, document, current=current),
@@ -201,8 +202,10 @@ def _shown(value: Any) -> str:
 def explained_part(
     explanation: Explanation, *, namespace: str, remark: str = "", words: str = ""
 ) -> PagePart:
-    """Seen by who may list pods there: its words name them. `remark`: why nothing could be said.
-    `words`: all of it, as the command prints it."""
+    """Return the explanation. Users who may list pods in the namespace see it, because its text names pods.
+
+    `remark` is the reason that there is no explanation. `words` is the full output of the command.
+    """
     body = {"remark": remark, "text": words[:MOST_YAML], **msgspec.to_builtins(explanation)}
     for wait in body["waits"]:
         wait["words"] = wait["words"][:MOST_WORDS]
@@ -219,7 +222,7 @@ def pods_part(
     namespace: str,
     now: Instant,
 ) -> PagePart:
-    """Revisions and their pods, the newest first. `now`: for how long something lasts."""
+    """Return revisions and their pods, newest first. `now` is for durations."""
     groups = []
     left = MOST_PODS
     for group in groups_of(revisions, pods, document.get("status") or {}):
@@ -264,20 +267,20 @@ def _pod_line(pod: Document, now: Instant) -> PodLine:
 
 
 def cause_if_down(pod: Document, raw: bytes, now: Instant) -> WaitCause | None:
-    """Why a pod does not serve; None: it serves, or it has done its work."""
+    """Return the reason that a pod is unavailable; None: it is available, or has completed."""
     is_done = (pod.get("status") or {}).get("phase") == "Succeeded"
     return None if is_done or _serves(pod) else cause_of(pod, project_pod(raw), now=now)
 
 
 def _serves(pod: Document) -> bool:
-    """Whether it is ready, and stays."""
+    """Whether the pod is ready and stays."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     is_ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)
     return is_ready and not pod["metadata"].get("deletionTimestamp")
 
 
 def look_of(pod: Document, *, needs_a_person: bool) -> str:
-    """Colour of its square: see PodLine."""
+    """Return the colour of the pod's square: see PodLine."""
     if pod["metadata"].get("deletionTimestamp"):
         return "leaving"
     phase = (pod.get("status") or {}).get("phase")
@@ -289,7 +292,9 @@ def look_of(pod: Document, *, needs_a_person: bool) -> str:
 
 
 def _last_end(pod: Document) -> tuple[str, str, str]:
-    """The container that ended last, how, and its last lines; empty: none ended, and the first container."""
+    """Return the container that ended last, how it ended, and its last lines. If none ended, return the first
+    container.
+    """
     status = pod.get("status") or {}
     ends = []
     for item in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
@@ -317,11 +322,8 @@ def _subset_of(meta: Mapping[str, Any]) -> str:
 
 
 def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str) -> PagePart:
-    """The newest first. `resource`: what keeps revisions (controllerrevisions.apps)."""
-    changes = {
-        new.number: differences(_comparable(old), _comparable(new))
-        for old, new in itertools.pairwise(revisions)
-    }
+    """Return the history, newest first. `resource` stores the revisions (controllerrevisions.apps)."""
+    changes = {new.number: revision_differences(old, new) for old, new in itertools.pairwise(revisions)}
     pasts = [
         Past(
             number=revision.number,
@@ -338,16 +340,8 @@ def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str
     )
 
 
-def _comparable(revision: Revision) -> Document:
-    content: Document = deep_copy(dict(revision.content))
-    labels = get_path(content, "template", "metadata", "labels")
-    if isinstance(labels, dict):
-        labels.pop("pod-template-hash", None)
-    return content
-
-
-def events_part(events: Sequence[Document], *, namespace: str) -> PagePart:
-    """The newest first. Seen by who may list events there."""
+def events_part(events: Sequence[Document], *, namespace: str, problem: str = "") -> PagePart:
+    """Return events, newest first. Users who may list events in the namespace see them. `problem` is the read error."""
     event_lines = [
         EventLine(
             type=str(event.get("type") or ""),
@@ -364,6 +358,7 @@ def events_part(events: Sequence[Document], *, namespace: str) -> PagePart:
     body = {
         "events": msgspec.to_builtins(event_lines[:MOST_EVENTS]),
         "more": max(len(event_lines) - MOST_EVENTS, 0),
+        "problem": problem[:MOST_WORDS],
     }
     return PagePart(id="events", resource="events", namespace=namespace, body=body)
 

@@ -1,9 +1,9 @@
-"""An admission review: what an API server asks before it stores an object, and the answer.
+"""Admission reviews: the question that an API server asks before it stores an object, and the answer.
 
 API server ──▶ AdmissionRequest ──▶ a reviewer (webhook server, or a function in the same process)
            ◀── AdmissionAnswer (allowed with patched object, or refused with a Status)
 
-The names are those of `admission.k8s.io/v1 AdmissionReview`.
+The names follow `admission.k8s.io/v1 AdmissionReview`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
-"""Every namespace carries it: its own name."""
+"""Label that every namespace carries with its own name as the value."""
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One write that is under review. Objects are plain documents in the version of `resource`."""
+    """A write under review. Objects are plain documents in the version of `resource`."""
 
     uid: str
     operation: str
@@ -49,15 +49,15 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     username: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, Sequence[str]] = {}
-    """Further facts about the user, such as the node of the pod whose token the user showed."""
+    """Further facts about the user, such as the node of the pod that the token belongs to."""
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
     dry_run: bool = False
     options: dict[str, Any] | None = None
     served: ServedFields = ServedFields()
-    """Fields that the API server knows that asks."""
+    """Fields that the asking API server knows."""
     size: int = 0
-    """Bytes of the review as it was sent; 0: it was not."""
+    """Size of the review in bytes as it was sent; 0 when it was not sent over the network."""
 
 
 class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     refusal: ErrorStatus | None = None
     object: dict[str, Any] | None = None
-    """The object as the reviewer wants it stored; None: unchanged. Only a mutating reviewer may set it."""
+    """The object that the reviewer wants to store; None: unchanged. Only a mutating reviewer may set it."""
     warnings: tuple[str, ...] = ()
 
 
@@ -73,15 +73,15 @@ ALLOWED = AdmissionAnswer()
 
 
 def is_reviewed_write(request: AdmissionRequest) -> bool:
-    """A creation or an update of the object itself, unless it completes a deletion."""
+    """Whether the request creates or updates the object itself, except an update that completes a deletion."""
     is_write = request.operation in ("CREATE", "UPDATE") and not request.subresource
     return is_write and not is_on_its_way_out(request)
 
 
 def is_on_its_way_out(request: AdmissionRequest) -> bool:
-    """Whether a terminating object is written with the spec that is stored, as when its finalizers are taken off.
+    """Whether the request updates a terminating object without changing its spec, for example to remove finalizers.
 
-    Such a write must not be refused for what the spec says: the object could then never go.
+    A reviewer must not refuse such a write because of the spec: the object could then never be deleted.
     """
     new, old = request.object, request.old_object
     if request.operation != "UPDATE" or new is None or old is None:
@@ -97,30 +97,36 @@ class SpokeRules(msgspec.Struct, frozen=True, kw_only=True):
     """Rules for objects in an older version of a kind; all other rules review the hub version."""
 
     errors: Callable[[AdmissionRequest], Awaitable[Sequence[Cause]]]
-    """All that breaks these rules, of a request whose objects are as they were written."""
+    """Return every violation of these rules. The objects of the request are in the version in which they were
+    written.
+    """
     field_of: Callable[[str], str | None]
-    """The name of a hub version's field in the older version. None: errors of this field do not count there."""
+    """Return the name that a field of the hub version has in the older version. None: errors of this field are
+    dropped.
+    """
 
 
 class ResourceRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Which writes a webhook hears of: `rules[]` of a webhook configuration."""
+    """Writes that a webhook reviews: one of the `rules[]` of a webhook configuration."""
 
     groups: tuple[str, ...]
     versions: tuple[str, ...] = ("*",)
     resources: tuple[str, ...]
-    """Plurals, with their subresource where one is meant: `pods`, `pods/eviction`, `pods/*`, `*`, `*/*`."""
+    """Plural names, optionally with a subresource: `pods`, `pods/eviction`, `pods/*`, `*`, `*/*`."""
     operations: tuple[str, ...]
 
     def matches(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Versions do not count: an API server converts to a listed one (matchPolicy Equivalent)."""
+        """Whether the rule covers the write. Versions do not matter: an API server converts to a listed one
+        (matchPolicy Equivalent).
+        """
         return (
             _is_listed(operation, self.operations)
             and _is_listed(resource.group, self.groups)
-            and any(_names(pattern, resource.plural, subresource) for pattern in self.resources)
+            and any(_matches_resource(pattern, resource.plural, subresource) for pattern in self.resources)
         )
 
     def document(self) -> Document:
-        """As it stands in a webhook configuration."""
+        """Return the rule as a webhook configuration contains it."""
         return {
             "apiGroups": list(self.groups),
             "apiVersions": list(self.versions),
@@ -134,8 +140,10 @@ def _is_listed(value: str, listed: tuple[str, ...]) -> bool:
     return value in listed or "*" in listed
 
 
-def _names(pattern: str, plural: str, subresource: str) -> bool:
-    """Rule of Kubernetes: `*` is every resource, `*/*` with every subresource, `pods/*` all of those of pods."""
+def _matches_resource(pattern: str, plural: str, subresource: str) -> bool:
+    """Kubernetes' rule: `*` is every resource, `*/*` includes every subresource, `pods/*` is pods with all
+    subresources.
+    """
     wanted, _, part = pattern.partition("/")
     return wanted in (plural, "*") and (part == subresource or part == "*")
 
@@ -148,10 +156,10 @@ class MatchCondition(msgspec.Struct, frozen=True):
 
 
 class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One webhook: who reviews, which writes, and what its entry in a webhook configuration says.
+    """A webhook: its reviewer, the writes that it reviews, and the content of its entry in a webhook configuration.
 
-    Selectors decide in every cluster. Conditions only spare calls: a reviewer answers ALLOWED for an object
-    that it is not concerned with, so an API server that does not know conditions gets the same answers.
+    Selectors decide in every cluster. Conditions only save calls: a reviewer answers ALLOWED for an object that does
+    not concern it, so an API server that does not support conditions gets the same answers.
     """
 
     name: str
@@ -159,37 +167,39 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     mutating: bool
     rules: tuple[ResourceRule, ...]
     path: str = ""
-    """Where a server answers it: `/mutate-apps-kruise-io-cloneset`."""
+    """Path at which a server answers the webhook: `/mutate-apps-kruise-io-cloneset`."""
     aliases: tuple[str, ...] = ()
     """Further paths that older configurations use."""
     failure_policy: str = "Fail"
-    """Fail or Ignore: what an API server does when there is no answer."""
+    """Fail or Ignore: what an API server does when it gets no answer."""
     timeout_s: int = 10
     namespace_selector: Mapping[str, Any] | None = None
     object_selector: Mapping[str, Any] | None = None
     side_effects: str = "None"
-    """None or NoneOnDryRun: whether a review changes anything but what is reviewed."""
+    """None or NoneOnDryRun: whether a review changes anything besides the reviewed object."""
     conditions: tuple[MatchCondition, ...] = ()
     narrowed: Callable[[Interests], tuple[MatchCondition, ...]] | None = None
-    """The conditions by what is stored now, for one who keeps them up to date (admission/match_conditions.py)."""
+    """Conditions that follow from the objects stored now, for a caller that keeps them up to date
+    (admission/match_conditions.py).
+    """
     needs: tuple[str, str] | None = None
-    """Group and kind of a custom resource without which API servers do not get this webhook."""
+    """Group and kind of a custom resource. A cluster that does not serve it gets no entry for this webhook."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All paths under which it is known."""
+        """All paths of the webhook."""
         return (self.path, *self.aliases)
 
     def wants(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether such writes are reviewed; an empty subresource is the object itself."""
+        """Whether the webhook reviews such writes; an empty subresource is the object itself."""
         return any(rule.matches(resource, subresource, operation) for rule in self.rules)
 
     def selects(self, request: AdmissionRequest, namespace_labels: Mapping[str, str] | None = None) -> bool:
-        """Whether the selectors let this write through.
+        """Whether the selectors match this write.
 
-        `namespace_labels` are those of the request's namespace; None: only its name is known. Rule of
-        Kubernetes: a Namespace is selected by its own labels, other cluster-wide objects always; an object
-        selector may match the new or the old object.
+        `namespace_labels` are the labels of the request's namespace; None: only its name is known. Kubernetes' rule:
+        a Namespace is selected by its own labels, other cluster-scoped objects always match, and an object selector
+        may match the new or the old object.
         """
         return self._selects_namespace(request, namespace_labels) and self._selects_object(request)
 
@@ -213,7 +223,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
         return any(selector.matches(labels_of(doc)) for doc in objects if doc is not None)
 
     def document(self, client_config: Mapping[str, Any]) -> Document:
-        """Its entry in a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+        """Return the entry of a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
         entry: Document = {
             "name": self.name,
             "admissionReviewVersions": ["v1", "v1beta1"],

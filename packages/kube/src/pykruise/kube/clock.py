@@ -1,9 +1,9 @@
-"""Clocks: the event loop's time, as wall time.
+"""Clocks: the event loop's time as wall time.
 
-Every part that needs "now" takes a `Clock`; plans take the instant itself. Under test the loop's time is
-virtual, so a year of rollouts passes in a second and gives the same result twice.
+Code that needs "now" takes a `Clock`; plans take the instant itself. Under test the loop's time is virtual, so a year
+of rollouts passes in a second and gives the same result every time.
 
-An instant is a float: seconds since 1970-01-01T00:00:00Z (as Kubernetes means its timestamps).
+An instant is a float: seconds since 1970-01-01T00:00:00Z (the scale of Kubernetes' timestamps).
 """
 
 import asyncio
@@ -37,39 +37,42 @@ def system_clock() -> Instant:
 
 
 def loop_clock(*, start: Instant) -> Clock:
-    """A clock that shows `start` now and runs with the event loop (virtual under test)."""
+    """Return a clock that shows `start` now and advances with the event loop (virtual under test)."""
     loop = asyncio.get_running_loop()
     offset = start - loop.time()
     return lambda: loop.time() + offset
 
 
 LAST: Final = 252_455_616_000.0
-"""The first second of the year 9970: later times that are stored, or computed of what is stored, count as this one. The
-calendar ends with the year 9999."""
+"""The first second of the year 9970: later times, stored or computed from stored values, count as this one. The
+calendar ends with the year 9999.
+"""
 _FIRST: Final = -30_610_224_000.0
-"""The first second of the year 1000: years of fewer digits are written differently by each program."""
+"""The first second of the year 1000: programs differ in how they write years with fewer digits."""
 
 
 def format_time(instant: Instant) -> str:
-    """Kubernetes' `metav1.Time`: RFC 3339 in UTC with whole seconds, `2026-01-31T12:00:00Z`."""
-    return _second(int(within_calendar(instant)))
+    """Format an instant as Kubernetes' `metav1.Time`: RFC 3339 in UTC with whole seconds, `2026-01-31T12:00:00Z`."""
+    return _format_second(int(within_calendar(instant)))
 
 
-@remember(entries=256, longest=0)  # within a second, everything that happens gets the same text
-def _second(instant: int) -> str:
+@remember(entries=256, longest=0)  # all events within a second get the same text
+def _format_second(instant: int) -> str:
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(instant: Instant) -> str:
-    """Kubernetes' `metav1.MicroTime`: RFC 3339 with six decimals, used by Leases and new-style events."""
+    """Format an instant as Kubernetes' `metav1.MicroTime`: RFC 3339 with six decimals, used by Leases and new-style
+    events.
+    """
     return datetime.fromtimestamp(within_calendar(instant), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str) -> Instant:
-    """The instant of an RFC 3339 timestamp, with or without a fraction, in any offset.
+    """Return the instant of an RFC 3339 timestamp, with or without a fraction, in any offset.
 
-    One that is beyond LAST counts as LAST: a user stored it, and callers add years to it. Raises ValueError
-    for anything else.
+    A time beyond LAST counts as LAST: users can store it, and callers add years to it. Raises ValueError for anything
+    else.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -78,5 +81,5 @@ def parse_time(text: str) -> Instant:
 
 
 def within_calendar(instant: Instant) -> Instant:
-    """The instant, or the end of the calendar that it is beyond."""
+    """Return the instant, or the end of the calendar if it is beyond that."""
     return min(max(instant, _FIRST), LAST)

@@ -2,8 +2,8 @@
 
 bytes of an answer ──▶ decode() ──▶ Document (dict) ──▶ patches, selectors, ... ──▶ encode() ──▶ bytes
 
-Pure. A document is whatever `orjson` decodes: dict, list, str, int, float, bool, None. What a decision
-needs is projected into typed values elsewhere; the rest stays as it came, so unknown fields survive.
+Pure. A document is the result of `orjson`: dict, list, str, int, float, bool, None. Values that a decision needs are
+projected into typed values elsewhere; the rest stays unchanged, so unknown fields survive.
 """
 
 from collections.abc import Mapping
@@ -31,23 +31,22 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
-"""One JSON object: str keys, JSON values."""
+"""A JSON object: str keys, JSON values."""
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""Annotation in which kubectl keeps the manifest that it applied; it is as large as the object."""
+"""Annotation in which kubectl keeps the applied manifest; it is as large as the object."""
 
 MOST_BYTES: Final = 3 * 1024 * 1024
 """Largest object that an API server accepts, in bytes of JSON."""
 
 MOST_CONTAINERS: Final = 100_000
-"""Lists and objects in one document. A list of variables of three MiB has half as many."""
+"""Most lists and objects in one document. A list of variables of three MiB has half as many."""
 
 
 def decode(raw: bytes | msgspec.Raw) -> Document:
-    """The document of a JSON text (UTF-8).
+    """Return the document of a JSON text (UTF-8).
 
-    Raises ValueError when the text is not JSON, or is JSON but not an object; the message says which, and
-    where.
+    Raises ValueError when the text is not JSON, or not an object; the message says which, and where.
     """
     try:
         value = orjson.loads(memoryview(raw))
@@ -59,10 +58,10 @@ def decode(raw: bytes | msgspec.Raw) -> Document:
 
 
 def bounded(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> bytes | msgspec.Raw:
-    """The JSON text of a document as it came, when an API server could have sent it: `decode` is in no one's way.
+    """Return the JSON text of a document unchanged if an API server could have sent it and it is cheap to `decode`.
 
-    Raises ValueError with the bound for one that is too long, or that has too many lists and objects: a text of
-    nothing but brackets takes fifty times its size in memory.
+    Raises ValueError with the limit for a text that is too long, or that has too many lists and objects: a text of
+    only brackets takes fifty times its size in memory.
     """
     view = bytes(memoryview(raw))
     if len(view) > most_bytes:
@@ -73,9 +72,9 @@ def bounded(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> bytes 
 
 
 def encode(doc: Mapping[str, Any]) -> bytes:
-    """The JSON text of a document: compact, UTF-8, keys in their order.
+    """Return the JSON text of a document: compact, UTF-8, keys in their order.
 
-    Raises ValueError when it holds something JSON has no form for.
+    Raises ValueError when it contains a value that JSON cannot express.
     """
     try:
         return orjson.dumps(doc)
@@ -84,7 +83,7 @@ def encode(doc: Mapping[str, Any]) -> bytes:
 
 
 def canonical(doc: Mapping[str, Any]) -> bytes:
-    """The JSON text with all keys sorted: equal documents give equal bytes, however their keys came.
+    """Return the JSON text with all keys sorted: equal documents give equal bytes, whatever the order of their keys.
 
     Raises ValueError as `encode` does.
     """
@@ -95,31 +94,31 @@ def canonical(doc: Mapping[str, Any]) -> bytes:
 
 
 def key_of(doc: Mapping[str, Any]) -> Key:
-    """Namespace and name of an object; absent parts are empty."""
+    """Return namespace and name of an object; absent parts are empty."""
     metadata = doc.get("metadata") or {}
     return Key(metadata.get("namespace") or "", metadata.get("name") or "")
 
 
 def labels_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
-    """The object's own labels (a view, not a copy); empty when it has none."""
+    """Return the object's own labels (a view, not a copy); empty without labels."""
     return (doc.get("metadata") or {}).get("labels") or {}
 
 
 def annotations_of(doc: Mapping[str, Any]) -> Mapping[str, str]:
-    """The object's annotations (a view, not a copy); empty when it has none."""
+    """Return the object's annotations (a view, not a copy); empty without annotations."""
     return (doc.get("metadata") or {}).get("annotations") or {}
 
 
 def without_nulls(value: Mapping[str, Any] | None) -> Document:
-    """A new document of the fields that are not null: to Kubernetes a null is an absent field, and gets its default."""
+    """Return a new document without null fields: to Kubernetes a null is an absent field, and gets its default."""
     return {field: item for field, item in (value or {}).items() if item is not None}
 
 
 def get_path(doc: Any, *path: str | int, default: Any = None) -> Any:
-    """The value under `path` (field names and list indexes), or `default` where the path ends early.
+    """Return the value under `path` (field names and list indexes), or `default` where the path ends early.
 
-    `get_path(pod, "spec", "containers", 0, "image")`. A null on the way counts as absent, as in Kubernetes;
-    a null at the end is `default` too.
+    `get_path(pod, "spec", "containers", 0, "image")`. A null on the way counts as absent, as in Kubernetes; a null at
+    the end is `default` too.
     """
     value = doc
     for step in path:
@@ -133,7 +132,7 @@ def get_path(doc: Any, *path: str | int, default: Any = None) -> Any:
 
 
 def deep_copy(value: Any) -> Any:
-    """A copy of a JSON value that shares nothing mutable with it. Mappings become dicts, tuples lists."""
+    """Return a copy of a JSON value that shares nothing mutable with it. Mappings become dicts, tuples lists."""
     kind = type(value)
     if kind is dict:
         return {key: item if type(item) in _SCALARS else deep_copy(item) for key, item in value.items()}
@@ -145,7 +144,7 @@ def deep_copy(value: Any) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal: unlike Python's `==`, `true` is not 1; but 1 is 1.0."""
+    """Whether two JSON values are equal. Unlike in Python, `true` is not 1; 1 equals 1.0."""
     if left is right:
         return True
     if isinstance(left, dict):

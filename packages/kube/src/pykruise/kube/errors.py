@@ -1,12 +1,12 @@
 """Types of the errors between a client and an API server.
 
 KubeError
-├── TransportError            no answer came; `sent` tells whether the request may have taken effect
+├── TransportError            no answer; `sent` is true when the request may have taken effect
 │   ├── UnreachableError      no connection (refused, name not found, TLS refused): nothing was sent
 │   ├── ConnectionLostError   the connection broke before the answer was complete
-│   ├── AnswerTooLargeError   more came than this keeps of one answer
-│   ├── MalformedAnswerError  what came is no answer to this: a proxy's page, half an object
-│   └── RequestTimeoutError   the answer did not come in time
+│   ├── AnswerTooLargeError   the answer is larger than the limit
+│   ├── MalformedAnswerError  the answer does not fit the request: a proxy's page, half an object
+│   └── RequestTimeoutError   the answer did not arrive in time
 ├── ApiError                  the server answered with a Status: code, reason, message, causes
 │   ├── BadRequestError       400
 │   ├── UnauthorizedError     401
@@ -20,15 +20,15 @@ KubeError
 │   ├── UnsupportedMediaTypeError 415
 │   ├── InvalidError          422, causes carry field paths
 │   ├── TooManyRequestsError  429, retry_after_s
-│   │   └── HeldBackError     not sent: an answer before asked to wait
+│   │   └── HeldBackError     not sent: an earlier answer requested a wait
 │   ├── InternalError         500
 │   ├── ServerUnavailableError 502, 503, retry_after_s
 │   └── ServerTimeoutError    504, and 500 with reason ServerTimeout: the request may have taken effect
-├── InvalidNameError          a name that is no part of a path: nothing was sent
+├── InvalidNameError          a name that cannot be part of a path: nothing was sent
 └── ConfigurationError        a kubeconfig or in-cluster configuration that cannot be used
 
-`error_for(status, body)` makes the right one of an answer. What it says is bounded there: texts are excerpts
-(kube/excerpts.py), of many causes the first are kept, and a wait is LONGEST_WAIT_S at most.
+`error_for(status, body)` builds the right error from an answer and limits its size: texts are excerpts
+(kube/excerpts.py), only the first causes are kept, and a wait is LONGEST_WAIT_S at most.
 """
 
 from collections.abc import Mapping
@@ -75,29 +75,29 @@ __all__ = [
 
 
 LONGEST_WAIT_S: Final = 30.0
-"""No other party makes a request wait for longer: any admission webhook of any user may name a time."""
+"""Longest wait that another party can request: any admission webhook of any user may name a time."""
 
 
 class KubeError(Exception):
-    """Anything this package raises about an API server."""
+    """Base of all errors of this package about an API server."""
 
 
 class ConfigurationError(KubeError):
-    """How to reach the cluster could not be read; the message says what, where and what to do."""
+    """The configuration of the cluster cannot be used; the message names the mistake, its place and the remedy."""
 
 
 class InvalidNameError(KubeError):
-    """A name, often of a user's spec, would ask for something else as a part of a path. Nothing was sent."""
+    """A name, often from a user's spec, would change the path of a request. Nothing was sent."""
 
 
 class TransportError(KubeError):
-    """No answer. `sent` is False only when the request surely did not reach the server."""
+    """No answer. `sent` is False only when the request certainly did not reach the server."""
 
     sent: bool = True
 
 
 class UnreachableError(TransportError):
-    """No connection could be made; the request was not sent. `origin`: the server's address, where it is known."""
+    """No connection could be made; the request was not sent. `origin`: the server's address, if known."""
 
     sent = False
     origin = ""
@@ -108,23 +108,23 @@ class ConnectionLostError(TransportError):
 
 
 class AnswerTooLargeError(ConnectionLostError):
-    """More came than is kept of one answer (kube/http/connection.py says how much); the connection was ended."""
+    """The answer is larger than the limit (see kube/http/connection.py); the connection was closed."""
 
 
 class MalformedAnswerError(ConnectionLostError):
-    """An answer with status 200 is not the object that was asked for; the request may have taken effect."""
+    """An answer with status 200 is not the requested object; the request may have taken effect."""
 
 
 class SilentStreamError(ConnectionLostError):
-    """Nothing arrived on a stream for as long as was asked for. That alone is no fault."""
+    """Nothing arrived on a stream for the requested time. That alone is not a fault."""
 
 
 class RequestTimeoutError(TransportError):
-    """The answer did not come in time; the request may have taken effect."""
+    """The answer did not arrive in time; the request may have taken effect."""
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One entry of `details.causes` of a Status."""
+    """An entry of `details.causes` of a Status."""
 
     reason: str = ""
     message: str = ""
@@ -143,7 +143,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ErrorStatus(msgspec.Struct, frozen=True):
-    """Kubernetes' `metav1.Status`: the answer to everything that is not an object."""
+    """Kubernetes' `metav1.Status`: the answer to a request that returns no object."""
 
     status: str = ""
     message: str = ""
@@ -153,8 +153,9 @@ class ErrorStatus(msgspec.Struct, frozen=True):
 
 
 class ApiError(KubeError):
-    """The API server refused; `str()` is its message. `retry_after_s`: how long it asks to wait, LONGEST_WAIT_S at
-    most; None: it does not say."""
+    """The API server refused the request; `str()` is its message. `retry_after_s`: the wait that it requests,
+    LONGEST_WAIT_S at most; None: none requested.
+    """
 
     def __init__(self, status: ErrorStatus, *, retry_after_s: float | None = None) -> None:
         super().__init__(status.message or status.reason or f"HTTP {status.code}")
@@ -186,11 +187,11 @@ class UnauthorizedError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """403: RBAC, quota or an admission webhook said no."""
+    """403: RBAC, quota or an admission webhook denied it."""
 
 
 class NotFoundError(ApiError):
-    """404: the object, its namespace or the whole resource is not there."""
+    """404: the object, its namespace or the whole resource does not exist."""
 
 
 class MethodNotAllowedError(ApiError):
@@ -198,7 +199,7 @@ class MethodNotAllowedError(ApiError):
 
 
 class AlreadyExistsError(ApiError):
-    """409: an object of that name is there."""
+    """409: an object of that name exists."""
 
 
 class ConflictError(ApiError):
@@ -222,11 +223,11 @@ class InvalidError(ApiError):
 
 
 class TooManyRequestsError(ApiError):
-    """429: the server, a priority level or a disruption budget asks to come back later."""
+    """429: the server, a priority level or a disruption budget requests a later retry."""
 
 
 class HeldBackError(TooManyRequestsError):
-    """Not sent: an answer to a request of the same scope asked to come back later, and it is not later yet."""
+    """Not sent: an answer to a request of the same scope requested a wait that has not ended."""
 
 
 class InternalError(ApiError):
@@ -270,13 +271,13 @@ _decode_status = msgspec.json.Decoder(ErrorStatus).decode
 _MOST_CAUSES: Final = 16
 
 _MOST_DIGITS: Final = 10
-"""A wait of more is too long in any case, and reading 200,000 digits takes its time."""
+"""Most digits of a wait: longer numbers are too long in any case, and parsing 200,000 digits takes time."""
 
 
 def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
-    """The typed error of an answer with an error code; a body that is no Status becomes the message."""
+    """Return the typed error of an answer with an error code; a body that is not a Status becomes the message."""
     try:
-        status = _bounded(_decode_status(body))
+        status = _shorten(_decode_status(body))
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = ErrorStatus(message=body[:500].decode("utf-8", "replace").strip())
     if status.code != code:
@@ -287,8 +288,8 @@ def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) 
     return kind(status, retry_after_s=_retry_after(status, headers or {}))
 
 
-def _bounded(status: ErrorStatus) -> ErrorStatus:
-    """Cut the texts and causes of a Status. An object of 200 kB can be refused with 5,000 causes."""
+def _shorten(status: ErrorStatus) -> ErrorStatus:
+    """Shorten the texts and causes of a Status. An object of 200 kB can be refused with 5,000 causes."""
     details = status.details
     if details is not None:
         details = StatusDetails(

@@ -1,9 +1,10 @@
-"""Text from outside, cut where it enters: what an API server, a webhook behind it or a container runtime says.
+"""Shortens text from outside where it enters: messages of an API server, of a webhook behind it, or of a container
+runtime.
 
 text of any length ──▶ excerpt() ──▶ its beginning and its end, MOST_TEXT characters at most
-status of any size ──▶ fitting_status() ──▶ the same counts and entries, with texts and lists of names that fit
+status of any size ──▶ fitting_status() ──▶ the same counts and entries, with shortened texts and lists of names
 
-Such text is kept in errors, logged, and stored in conditions, several times at once. Pure.
+Such text is kept in errors, logged, and stored in conditions, several times at the same time. Pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,11 +16,11 @@ MOST_TEXT: Final = 1024
 """Characters of a text from outside."""
 _GAP: Final = " … "
 _WORD: Final = 128
-"""A cut moves by so much at most to stand between two words: half a name would be another one with each try."""
+"""Most characters by which a cut moves to fall between two words: half a name could differ with each try."""
 
 
 def excerpt(text: str, *, most: int = MOST_TEXT) -> str:
-    """The text, or its beginning and its end; `most` is 16 at least."""
+    """Return the text, or its beginning and its end; `most` is 16 at least."""
     if len(text) <= most:
         return text
     half = (most - len(_GAP)) // 2
@@ -33,11 +34,11 @@ def excerpt(text: str, *, most: int = MOST_TEXT) -> str:
 
 
 _TOLD: Final = ("message", "reason")
-"""Fields with such an end say something to people; others (a label selector, a name) are whole or of no use."""
+"""Fields with these endings contain text for people; others (a label selector, a name) are useless when cut."""
 
 
 def with_short_messages(value: Any) -> Any:
-    """A JSON value with excerpts of its messages, however deep; itself where none is too long."""
+    """Return a JSON value with shortened messages at any depth; the value itself when no message is too long."""
     match value:
         case Mapping():
             items = {name: _short_item(str(name), item) for name, item in value.items()}
@@ -58,23 +59,27 @@ def _short_item(name: str, item: Any) -> Any:
 # ── whole statuses ───────────────────────────────────────────────────────────
 
 MOST_TOLD: Final = 24 * 1024
-"""Bytes of the messages of a status's entries (subsets, images, containers) together: with 256 of them, 96 each. The
-status's own message and conditions are not among them."""
+"""Most bytes of the messages of a status's entries (subsets, images, containers) together: with 256 entries, 96 each.
+The status's own message and conditions do not count.
+"""
 MOST_NAMED: Final = 24 * 1024
-"""Bytes of a status's lists of names together: nodes or namespaces where something failed. A number beside says how
-many there are."""
+"""Most bytes of a status's lists of names together: nodes or namespaces with failures. A number next to a list gives
+the full count.
+"""
 _LENGTHS: Final = (MOST_TEXT, 512, 256, 128, 64, 16, 0)
-"""Bytes of a message: the first of these with which all fit. Thousands of entries have no messages at all."""
+"""Possible limits of a message in bytes: the first with which all fit is used. With thousands of entries there are no
+messages at all.
+"""
 _CODE: Final = 64
-"""Bytes of a reason, at least: a code is whole or of no use."""
+"""Smallest limit of a reason in bytes: a code is useless when cut."""
 _OWN: Final = "conditions"
 
 
 def fitting_status(status: dict[str, Any]) -> dict[str, Any]:
-    """The status with messages and lists of names that fit; itself where all do.
+    """Return the status with messages and lists of names that fit; the status itself when all fit.
 
-    A status that is too large for an API server is never stored, so that it says nothing any more. The number of its
-    entries is that of the spec, or has a bound of its kind's.
+    A status that is too large for an API server could never be stored, and would report nothing. The number of its
+    entries follows from the spec, or has a limit of its kind.
     """
     short: dict[str, Any] = with_short_messages(status)
     entries = {name: value for name, value in short.items() if name != _OWN}
@@ -87,7 +92,7 @@ def fitting_status(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
-    """Bytes of each message below the status itself."""
+    """Yield the bytes of each message below the status itself."""
     match value:
         case str():
             if depth and name.lower().endswith(_TOLD):
@@ -103,30 +108,30 @@ def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
 
 
 class _Fitting:
-    """One pass over a status. `length`: bytes of a message of an entry; None: all of it."""
+    """A pass over a status. `length`: most bytes of an entry's message; None: no limit."""
 
     def __init__(self, length: int | None) -> None:
         self._length = length
         self._left = MOST_NAMED
 
     def fit(self, value: Any, depth: int, *, is_own: bool = False) -> Any:
-        """The value, or what of it fits."""
+        """Return the value, shortened where necessary."""
         match value:
             case Mapping():
                 items = {
-                    key: self._item(str(key), item, depth, is_own=is_own or (depth == 0 and key == _OWN))
+                    key: self._fit_item(str(key), item, depth, is_own=is_own or (depth == 0 and key == _OWN))
                     for key, item in value.items()
                 }
                 return items if any(items[key] is not item for key, item in value.items()) else value
             case list() | tuple():
                 if value and all(isinstance(item, str) for item in value):
-                    return self._names(value)
+                    return self._fit_names(value)
                 parts = [self.fit(item, depth + 1, is_own=is_own) for item in value]
                 return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
             case _:
                 return value
 
-    def _item(self, name: str, item: Any, depth: int, *, is_own: bool) -> Any:
+    def _fit_item(self, name: str, item: Any, depth: int, *, is_own: bool) -> Any:
         if not isinstance(item, str):
             return self.fit(item, depth + 1, is_own=is_own)
         if is_own or not depth or self._length is None or not name.lower().endswith(_TOLD):
@@ -137,8 +142,8 @@ class _Fitting:
             return item
         return excerpt(item, most=max(16, length * len(item) // size)) if length else ""
 
-    def _names(self, names: list[str] | tuple[str, ...]) -> Any:
-        """As many of the first ones as fit."""
+    def _fit_names(self, names: list[str] | tuple[str, ...]) -> Any:
+        """Return as many of the first names as fit."""
         for number, name in enumerate(names):
             self._left -= len(name.encode("utf-8", "surrogatepass")) + 3
             if self._left < 0:

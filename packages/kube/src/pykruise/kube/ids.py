@@ -1,6 +1,6 @@
-"""Ids with types: what a string stands for, so that a swap is a type error.
+"""Typed ids, so that swapping two of them is a type error.
 
-A leaf: imports nothing of the project.
+This module imports nothing of the project.
 """
 
 from typing import NamedTuple, NewType
@@ -8,14 +8,14 @@ from typing import NamedTuple, NewType
 __all__ = ["Key"]
 
 Namespace = NewType("Namespace", str)
-"""Empty for cluster-scoped objects."""
+"""Namespace of an object; empty for cluster-scoped objects."""
 
 Name = NewType("Name", str)
 Uid = NewType("Uid", str)
 
 
 class Key(NamedTuple):
-    """Which object of a resource: `namespace/name`, or `name` when cluster-scoped."""
+    """Key of an object within a resource: `namespace/name`, or `name` when cluster-scoped."""
 
     namespace: str
     name: str

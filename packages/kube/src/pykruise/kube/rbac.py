@@ -1,8 +1,8 @@
-"""Rights of a part of a program, as values from which RBAC rules are generated.
+"""Permissions of a part of a program, as values from which RBAC rules are generated.
 
 declarations (tuples of Right) ──▶ merged() ──▶ rules of a ClusterRole or Role
 
-Pure. A Right says who needs it for what, so that a refusal can be put in words (`why`).
+Pure. A Right states its purpose (`why`), so that a refusal can be explained.
 """
 
 from collections.abc import Iterable
@@ -24,8 +24,7 @@ WRITE = ("create", "delete", "patch")
 class Right(msgspec.Struct, frozen=True, kw_only=True):
     """Verbs on one resource, or on one of its subresources.
 
-    `names`: only these objects (never with create or list). `in_namespace`: only in this program's own
-    namespace.
+    `names`: only these objects (never with create or list). `in_namespace`: only in this program's own namespace.
     """
 
     group: str
@@ -38,7 +37,7 @@ class Right(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plural(self) -> str:
-        """The resource without a subresource."""
+        """The resource without its subresource."""
         return self.resource.partition("/")[0]
 
 
@@ -50,7 +49,7 @@ def on(
     in_namespace: bool = False,
     why: str = "",
 ) -> Right:
-    """The right to do `verbs` to a resource (or one of its subresources)."""
+    """Return the right to use `verbs` on a resource (or one of its subresources)."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     return Right(
         group=resource.group, resource=plural, verbs=verbs, names=names, in_namespace=in_namespace, why=why
@@ -58,7 +57,7 @@ def on(
 
 
 def merged(rights: Iterable[Right]) -> list[Document]:
-    """RBAC rules that allow exactly these rights: one rule for each set of verbs of a group, sorted."""
+    """Return RBAC rules that allow exactly these rights: one rule for each set of verbs of a group, sorted."""
     verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
     for right in rights:
         verbs.setdefault((right.group, right.resource, right.names), set()).update(right.verbs)
@@ -69,11 +68,11 @@ def merged(rights: Iterable[Right]) -> list[Document]:
         {"apiGroups": [group], "resources": sorted(resources)}
         | ({"resourceNames": sorted(names)} if names else {})
         | {"verbs": list(allowed)}
-        for (group, names, allowed), resources in sorted(grouped.items(), key=lambda item: _order(*item))
+        for (group, names, allowed), resources in sorted(grouped.items(), key=lambda item: _sort_key(*item))
     ]
 
 
-def _order(
+def _sort_key(
     key: tuple[str, tuple[str, ...], tuple[str, ...]], resources: set[str]
 ) -> tuple[str, list[str], tuple[str, ...]]:
     group, names, _ = key

@@ -1,7 +1,7 @@
 """Resources of the API server: group, version, plural and kind, and the URL paths.
 
-A `Resource` is a value that every layer passes down to the client; the constants below are the
-built-in ones this project uses. Kinds of `apps.kruise.io` live with their kind.
+A `Resource` is a value that every layer passes down to the client; the constants below are the built-in resources of
+this project. Kinds of `apps.kruise.io` are defined with their kind.
 """
 
 import re
@@ -49,12 +49,12 @@ _group_part = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?").fullm
 
 
 def is_group_part(text: str) -> bool:
-    """Whether this may be the group or the version of an API."""
+    """Whether the text may be the group or the version of an API."""
     return _group_part(text) is not None
 
 
 def flaw_of_segment(name: str) -> str:
-    """Why this is no part of a path; empty: it is one. Rule: Kubernetes' IsValidPathSegmentName."""
+    """Return why the name cannot be part of a path; empty: it can. Same rule as Kubernetes' IsValidPathSegmentName."""
     if name in (".", ".."):
         return f"may not be '{name}'"
     for mark in "/%":
@@ -63,8 +63,8 @@ def flaw_of_segment(name: str) -> str:
     return "" if name.isprintable() else "may not contain control characters"
 
 
-def _segment(name: str) -> str:
-    """Percent-encoded; the names of most objects are the same then. Raises InvalidNameError."""
+def _encode_segment(name: str) -> str:
+    """Return the name percent-encoded, which changes the names of few objects. Raises InvalidNameError."""
     if _is_plain(name) and name not in (".", ".."):
         return name
     if flaw := flaw_of_segment(name):
@@ -74,7 +74,7 @@ def _segment(name: str) -> str:
 
 @remember(entries=1024, longest=128)
 def root_of(group: str, version: str = "") -> str:
-    """URL prefix of a group-version, or of a group alone. Raises InvalidNameError for what is none."""
+    """Return the URL prefix of a group-version, or of a group alone. Raises InvalidNameError for invalid ones."""
     for part in (group, version):
         if part and not is_group_part(part):
             raise InvalidNameError(f"{part[:253]!r} is not an API group and version")
@@ -83,7 +83,7 @@ def root_of(group: str, version: str = "") -> str:
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """One served resource (Kubernetes' GroupVersionResource, with its kind and scope)."""
+    """A served resource (Kubernetes' GroupVersionResource, with its kind and scope)."""
 
     group: str
     version: str
@@ -102,19 +102,19 @@ class Resource(msgspec.Struct, frozen=True):
         return root_of(self.group, self.version)
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """URL path of the collection (no name), the object, or its subresource.
+        """Return the URL path of the collection (no name), the object, or its subresource.
 
-        An empty namespace on a namespaced resource means all namespaces. Raises InvalidNameError for what is no part
-        of a path: an API server decodes `a%2Fb`, and would answer for another object.
+        An empty namespace on a namespaced resource means all namespaces. Raises InvalidNameError for a name that
+        cannot be part of a path: an API server decodes `a%2Fb`, and would answer for another object.
         """
         parts = [self.root]
         if self.namespaced and namespace:
-            parts += ["namespaces", _segment(namespace)]
-        parts.append(_segment(self.plural))
+            parts += ["namespaces", _encode_segment(namespace)]
+        parts.append(_encode_segment(self.plural))
         if name:
-            parts.append(_segment(name))
+            parts.append(_encode_segment(name))
         if subresource:
-            parts += map(_segment, subresource.split("/"))
+            parts += map(_encode_segment, subresource.split("/"))
         return "/".join(parts)
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 def collection_of(path: str) -> str:
-    """The URL path of the collection that an object's path, or its subresource's, is of; other paths stay."""
+    """Return the URL path of the collection for the path of an object or subresource; other paths stay."""
     parts = path.split("/")
     begin = 3 if parts[1:2] == ["api"] else 4 if parts[1:2] == ["apis"] else len(parts)
     is_namespaced = parts[begin : begin + 1] == ["namespaces"] and len(parts) > begin + 2

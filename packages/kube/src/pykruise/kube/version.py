@@ -1,6 +1,6 @@
-"""The version of all distributions of this repository, which are released together, and where its images are.
+"""Version of all distributions of this repository, which are released together, and the registry of its images.
 
-A release is made of a copy of the sources in which both values are set (tools/release).
+A release is made from a copy of the sources in which both values are set (tools/release).
 """
 
 from typing import Final
@@ -10,8 +10,9 @@ __all__ = ["REGISTRY", "SANDBOX_BUILD", "__version__"]
 __version__ = "0.1.0"
 
 REGISTRY: Final = ""
-"""The registry and path that this version's images are published under, such as `registry.example.com/team`; empty: no
-image of this version is published."""
+"""The registry and path under which this version's images are published, such as `registry.example.com/team`; empty:
+no image of this version is published.
+"""
 
 SANDBOX_BUILD: Final = "pykruise"
-"""How the version of a sandbox's API server ends; commands that meet one know it by this."""
+"""End of the version of a sandbox's API server, by which commands recognize a sandbox."""

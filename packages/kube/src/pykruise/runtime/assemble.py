@@ -26,7 +26,7 @@ from pykruise.runtime.named_kinds import FurtherKinds
 from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Around, Memories, Read
 from pykruise.runtime.reconcile import ReconciledOwner, Reconciler, RecordEvent
-from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.rollouts import ChildrenOf, RolloutMeter
 from pykruise.runtime.shared_keys import SharedKeys, SharedKind
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.status import PER_SECOND
@@ -150,8 +150,11 @@ def controller_for(
     settings: Any = None,
     *,
     blank_status: Mapping[str, Any] = {},
+    children: ChildrenOf | None = None,
 ) -> Controller[Key]:
-    """Build the controller of a kind, register its caches and subscribe its wakes. `blank_status`: see Reconciler."""
+    """Build the controller of a kind, register its caches and subscribe its wakes. `blank_status`, `children`: see
+    Reconciler.
+    """
     caches: dict[Views[Any], Any] = {
         views: context.sources.of(views) for views in views_of(control, settings)
     }
@@ -216,6 +219,7 @@ def controller_for(
         reports_ready=context.reports_ready,
         brake=context.brake,
         blank_status=blank_status,
+        children=children,
     )
 
     def forget_gone(change: Change[Any]) -> None:

@@ -40,7 +40,7 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
-from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.rollouts import ChildrenOf, RolloutMeter
 from pykruise.runtime.shared_keys import Share, SharedKeys
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.tracing import NO_SPANS, Span
@@ -63,6 +63,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that the control's functions receive."""
     blank_status: Mapping[str, Any] = {}
     """Initial status while nothing is known yet (reconcile.py)."""
+    children: ChildrenOf | None = None
+    """Children of an object whose waits count as the object's own (rollouts.py)."""
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -169,6 +171,7 @@ class Operator:
             self._context,
             work.settings,
             blank_status=work.blank_status,
+            children=work.children,
         )
         return _Running(work.control.name, controller, reads, needs, work.control.at_start)
 

@@ -25,7 +25,7 @@ from pykruise.runtime.kstatus import KSTATUS, Conditions, Standing, unready_sinc
 from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.reasons import Reason
-from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.rollouts import ChildrenOf, RolloutMeter
 from pykruise.runtime.status import (
     A_MOMENT_S,
     OWN_CONDITIONS_S,
@@ -158,14 +158,12 @@ class Reconciler:
     """Reconciles the objects of one kind.
 
     `objects`: the kind's own objects. `read_for`: returns the reads for an object's snapshot. `record`: records
-    events and
-    must neither block nor raise. `memories`: values that the kind and this class remember between reconciles.
-    `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`: measures
-    rollouts.
-    `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`: holds back
-    objects
-    that undo their own work; all reconcilers of a manager share it. `blank_status`: required fields of a status while
-    nothing is known, since the API server would refuse a status without them.
+    events and must neither block nor raise. `memories`: values that the kind and this class remember between
+    reconciles. `executor_of`: returns the executor for an object, where `executor` does not serve all. `rollouts`:
+    measures rollouts. `reports_ready`: the status has the conditions of kstatus.py, if the kind supports them. `brake`:
+    holds back objects that undo their own work; all reconcilers of a manager share it. `blank_status`: required fields
+    of a status while nothing is known, since the API server would refuse a status without them. `children`: children
+    whose waits count as their parent's.
     """
 
     def __init__(
@@ -184,6 +182,7 @@ class Reconciler:
         rollouts: RolloutMeter | None = None,
         brake: ChurnBrake | None = None,
         blank_status: Mapping[str, Any] = {},
+        children: ChildrenOf | None = None,
     ) -> None:
         self._resource = resource
         self._control = control
@@ -197,6 +196,7 @@ class Reconciler:
         self._standing = control.standing
         self._reports_ready = reports_ready and control.standing is not None
         self._rollouts = rollouts
+        self._children = children
         self._blank_status = blank_status
         self._brake = brake or ChurnBrake(now=lambda: asyncio.get_running_loop().time())
         self._pace = StatusPace(per_second=executor.status_per_s)
@@ -257,6 +257,8 @@ class Reconciler:
         # The refused write will be tried again, but it may fail again, so its reason stays until then.
         waiting = past.refused or plan.waiting
         self._note_causes(owner, plan, waiting)
+        if self._children is not None and self._rollouts is not None:
+            self._rollouts.note_children(owner.key, self._children(snapshot))
         plan = msgspec.structs.replace(plan, status=self._with_kstatus(owner, plan.status, waiting, snapshot))
         if past.in_terminating:
             plan = without_creations(plan)
@@ -514,8 +516,10 @@ class Reconciler:
         return None if wanted == owner.whole_status else wanted
 
     def _note_causes(self, owner: ReconciledOwner, plan: Plan, waiting: Reason | None) -> None:
-        """Note for metrics what an object, its pods and its nodes wait for; only for kinds without a standing."""
-        if self._standing is not None or self._rollouts is None:
+        """Note for metrics what an object, its pods and its nodes wait for, where its conditions do not contain it."""
+        if self._rollouts is None:
+            return
+        if self._standing is not None and not self._control.has_waits_beside_status:
             return
         skipped = (*plan.skipped.values(), *plan.skipped_nodes.values())
         causes = [reason.code for reason in (*((waiting,) if waiting is not None else ()), *skipped)]

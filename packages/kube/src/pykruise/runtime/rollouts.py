@@ -2,29 +2,37 @@
 
 each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, reason for which each object waits
       kinds without a Standing ──▶ note_causes() ──▶ reasons for which each object waits
+      kinds with children ──▶ note_children() ──▶ children of each object, whose reasons count too
 
 A rollout begins when an object is not ready after its spec changed, and ends when it is ready. An object that is no
 longer ready although its spec did not change (a pod fails) waits, but this is not a rollout.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
 from pykruise.kube.values.histogram import Histogram, HistogramStats
 from pykruise.runtime.kstatus import Standing
 
-__all__ = ["BOUNDS_S", "Result", "RolloutMeter"]
+__all__ = ["BOUNDS_S", "ChildrenOf", "Result", "RolloutMeter"]
 
 BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0)
+
+ChildrenOf = Callable[[Any], Iterable[tuple[Resource, Key]]]
+"""Children that a snapshot names, as far as they are still at work."""
 
 Result = Literal["complete", "held", "stalled", "superseded"]
 """Results of a rollout: it completed; it went as far as a pause or a partition allows; it cannot continue without
 help; the spec changed again.
 """
+
+
+Item = TypeVar("Item")
 
 
 class _Rollout(msgspec.Struct):
@@ -43,6 +51,7 @@ class RolloutMeter:
         """Generation at which each object was last ready."""
         self._waiting: dict[Key, str] = {}
         self._causes: dict[Key, Sequence[str]] = {}
+        self._children: dict[Key, Sequence[tuple[Resource, Key]]] = {}
 
     @property
     def durations(self) -> Mapping[str, HistogramStats]:
@@ -56,8 +65,13 @@ class RolloutMeter:
 
     @property
     def causes(self) -> Mapping[Key, Sequence[str]]:
-        """Reasons for which objects, their pods or their nodes wait, for kinds without a Standing."""
+        """Reasons for which objects, their pods or their nodes wait, where no Standing contains them."""
         return self._causes
+
+    @property
+    def children(self) -> Mapping[Key, Sequence[tuple[Resource, Key]]]:
+        """Objects with the children that are at work for them."""
+        return self._children
 
     def note(
         self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
@@ -84,24 +98,35 @@ class RolloutMeter:
             rollout.is_stalled = True
 
     def note_causes(self, key: Key, causes: Sequence[str]) -> None:
-        """Note the reasons for which an object of a kind without a Standing waits, each in one word; its own reason
+        """Note the reasons for which an object waits and which no Standing contains, each in one word; its own reason
         is first.
         """
-        if causes:
-            self._causes[key] = causes
-        else:
-            self._causes.pop(key, None)
+        _keep(self._causes, key, causes)
+
+    def note_children(self, key: Key, children: Iterable[tuple[Resource, Key]]) -> None:
+        """Note the children that work for an object now."""
+        _keep(self._children, key, tuple(children))
 
     def forget(self, key: Key) -> None:
         """Forget a deleted object."""
-        for known in (self._under_way, self._ready, self._waiting, self._causes):
+        for known in self._known():
             known.pop(key, None)
 
     def clear(self) -> None:
         """Forget all objects: another manager reconciles them from now on."""
-        for known in (self._under_way, self._ready, self._waiting, self._causes):
+        for known in self._known():
             known.clear()
+
+    def _known(self) -> tuple[dict[Key, Any], ...]:
+        return (self._under_way, self._ready, self._waiting, self._causes, self._children)
 
     def _observe(self, result: Result, rollout: _Rollout, now: Instant) -> None:
         histogram = self._durations.setdefault(result, Histogram(BOUNDS_S))
         histogram.observe(max(now - rollout.begun_at, 0.0))
+
+
+def _keep(known: dict[Key, Sequence[Item]], key: Key, items: Sequence[Item]) -> None:
+    if items:
+        known[key] = items
+    else:
+        known.pop(key, None)

@@ -143,15 +143,17 @@ def desired_webhooks(
 ) -> Document:
     """Return the desired state of a live webhook configuration; `rules` by every served path.
 
-    Entries whose path is not served are left out. The others point to this server and trust `bundle`. Raises
-    WebhookConfigurationError.
+    Entries whose path is not served are left out. The others point to this server and trust `bundle`.
+    Namespaces that others have excluded since then stay excluded. Raises WebhookConfigurationError.
     """
     template, is_new = _template_of(live)
+    present = {entry.get("name"): entry for entry in live.get("webhooks") or ()}
     webhooks = []
     for entry in template:
         path = _path_of(entry)
         if path in rules:
-            webhooks.append(_build_entry(entry, rules[path], path, endpoint=endpoint, bundle=bundle))
+            installed = _with_exclusions(entry, present.get(entry.get("name")) or {})
+            webhooks.append(_build_entry(installed, rules[path], path, endpoint=endpoint, bundle=bundle))
     annotations = dict(annotations_of(live))
     if webhooks != live.get("webhooks"):
         annotations.pop(CONFIRMED, None)
@@ -238,6 +240,41 @@ def _without_conditions(entry: Mapping[str, Any]) -> Document:
     ]
     conditions.pop("matchConditions", None)
     return {**conditions, "matchConditions": others} if others else conditions
+
+
+_NAMESPACES: Final = "namespaceSelector"
+_EXCLUDING: Final = ("DoesNotExist", "NotIn")
+
+
+def _with_exclusions(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entry as it was installed, with the selector of namespaces that it has now if others have only excluded more.
+
+    Hosted clusters keep webhooks of others away from their own namespaces: AKS's admissions enforcer excludes
+    `control-plane` and `kubernetes.azure.com/managedby`. It writes that again whenever it is missing, so a manager that
+    took it out would write for ever.
+    """
+    installed, present = entry.get(_NAMESPACES) or {}, live.get(_NAMESPACES) or {}
+    if installed == present or not _only_excludes_more(installed, present):
+        return entry
+    return {**entry, _NAMESPACES: present}
+
+
+def _only_excludes_more(installed: Mapping[str, Any], present: Mapping[str, Any]) -> bool:
+    """Whether a selector has all of another, and besides it nothing but excluded values and keys."""
+    wanted = [*(installed.get("matchExpressions") or ())]
+    there = [*(present.get("matchExpressions") or ())]
+    if (installed.get("matchLabels") or {}) != (present.get("matchLabels") or {}):
+        return False
+    return all(any(_is_narrower(old, new) for new in there) for old in wanted) and all(
+        new in wanted or new.get("operator") in _EXCLUDING for new in there
+    )
+
+
+def _is_narrower(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether an expression is another one, or excludes its values and more."""
+    if old.get("operator") != "NotIn" or new.get("operator") != "NotIn":
+        return old == new
+    return old.get("key") == new.get("key") and set(old.get("values") or ()) <= set(new.get("values") or ())
 
 
 def _path_of(entry: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`python -m pykruise.cli`: the `pykruise` script, for a place where the script is not on the path."""
+"""Runs `python -m pykruise.cli`: the `pykruise` script where the script is not on the path."""
 
 from pykruise.cli.entry import main
 

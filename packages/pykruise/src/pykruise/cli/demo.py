@@ -1,9 +1,9 @@
-"""`pykruise demo`: the main job before one's eyes, on a cluster that lives as long as the demo.
+"""Command `pykruise demo`: shows a CloneSet's main operations on a cluster that exists as long as the demo.
 
 manifest ──▶ playground (API server, nodes, manager) ──▶ steps ──▶ live table ──▶ summary, exit code
 
-Every step is a write that a user would make, and a condition that must then come true. A step that does not
-come true in time ends the demo with the reason.
+Every step is a write that a user would make, and a condition that must become true. A step that exceeds its time
+limit ends the demo with the reason.
 """
 
 import asyncio
@@ -46,7 +46,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         return status
 
     def caught_up(self, *, replicas: int, updated: int) -> bool:
-        """All pods there, ready and counted, `updated` of them of the newest revision, nothing going away."""
+        """Whether all pods exist, are ready and counted in the status, `updated` of them have the newest revision,
+        and none terminates.
+        """
         observed = self.status.get("observedGeneration") == self.cloneset["metadata"]["generation"]
         counted = all(
             self.status.get(field, 0) == wanted
@@ -61,17 +63,17 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing a user does, and what must come of it."""
+    """A user's write, and the condition that must become true."""
 
     title: str
     act: Callable[[], Awaitable[object]]
     done: Callable[[View], bool]
     keeps_pods: bool = False
-    """The pods stay the very same, and each of their containers restarts once."""
+    """Whether the step must keep the pods: only their containers restart."""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A step that came true, with what it took."""
+    """A completed step, with its duration and writes."""
 
     title: str
     seconds: float
@@ -80,20 +82,20 @@ class Result(msgspec.Struct, frozen=True):
 
 
 async def run_demo(*, step_timeout_s: float, manifest: Path | None = None) -> None:
-    """Play the demo. Raises CommandError when a step does not come true within `step_timeout_s` seconds."""
+    """Run the demo on a new cluster. Raises CommandError when a step is not done within `step_timeout_s` seconds."""
     cloneset = _cloneset(manifest)
     console = Console()
     console.print("[bold]pykruise demo[/]: an API server, three nodes and the manager in this process\n")
     async with playground(ClusterSettings(nodes=3)) as place:
-        await _play(place.client, lambda: place.writes, cloneset, console, step_timeout_s)
+        await _run_steps(place.client, lambda: place.writes, cloneset, console, step_timeout_s)
 
 
 async def play_demo(client: Client, writes: Callable[[], int], *, step_timeout_s: float) -> None:
-    """Play the demo on a cluster where a manager is at work. `writes` counts what it has written so far."""
-    await _play(client, writes, _cloneset(None), Console(), step_timeout_s)
+    """Run the demo on a cluster with a running manager. `writes` returns the number of the manager's writes."""
+    await _run_steps(client, writes, _cloneset(None), Console(), step_timeout_s)
 
 
-async def _play(
+async def _run_steps(
     client: Client, writes: Callable[[], int], cloneset: Object, console: Console, step_timeout_s: float
 ) -> None:
     demo = _Demo(client, writes, cloneset, console=console, step_timeout_s=step_timeout_s)
@@ -131,7 +133,7 @@ class _Demo:
         self._created: set[str] = set()
 
     def steps(self) -> Sequence[DemoStep]:
-        """Create, scale up, scale down, update half, update the rest, update all in place."""
+        """Steps: create, scale up, scale down, update half, update the rest, update all in place."""
         start = int(self._cloneset["spec"].get("replicas", 1))
         more, fewer = start + 3, max(start - 1, 1)
         half = fewer // 2
@@ -152,12 +154,12 @@ class _Demo:
             ),
             DemoStep(
                 title=f"scale up to {more}",
-                act=lambda: self._merge({"spec": {"replicas": more}}),
+                act=lambda: self._patch_cloneset({"spec": {"replicas": more}}),
                 done=lambda view: view.caught_up(replicas=more, updated=more),
             ),
             DemoStep(
                 title=f"scale down to {fewer}",
-                act=lambda: self._merge({"spec": {"replicas": fewer}}),
+                act=lambda: self._patch_cloneset({"spec": {"replicas": fewer}}),
                 done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
             ),
             DemoStep(
@@ -167,7 +169,9 @@ class _Demo:
             ),
             DemoStep(
                 title="update the rest",
-                act=lambda: self._merge({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}),
+                act=lambda: self._patch_cloneset(
+                    {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}
+                ),
                 done=lambda view: view.caught_up(replicas=fewer, updated=fewer),
             ),
             DemoStep(
@@ -179,29 +183,29 @@ class _Demo:
         )
 
     async def play(self, step: DemoStep) -> Result:
-        """Make the write, show the pods until the condition holds."""
+        """Make the step's write, and show the pods until the condition is true."""
         loop = asyncio.get_running_loop()
         began, writes = loop.time(), self._writes()
-        before = await self._view() if step.keeps_pods else None
+        before = await self._read_view() if step.keeps_pods else None
         with Live(console=self._console, refresh_per_second=10, transient=False) as live:
             await step.act()
             while True:
-                view = await self._view()
+                view = await self._read_view()
                 took = loop.time() - began
-                live.update(_picture(step.title, view, took))
+                live.update(_render_view(step.title, view, took))
                 if step.done(view):
                     break
                 if took > self._timeout_s:
                     raise CommandError(
-                        f"'{step.title}' did not come true in {self._timeout_s:g} s: {_why(view)}"
+                        f"'{step.title}' was not done in {self._timeout_s:g} s: {_reason_of(view)}"
                     )
                 await asyncio.sleep(POLL_S)
         self._console.print()
-        remark = _what_stayed(before, view) if before is not None else ""
+        remark = _describe_kept_pods(before, view) if before is not None else ""
         return Result(step.title, loop.time() - began, self._writes() - writes, remark)
 
     async def summary(self, results: Sequence[Result]) -> None:
-        """Time of each step, and the number of writes that the manager needed."""
+        """Print the time of each step, and the number of writes that the manager needed."""
         table = Table(title="summary", title_justify="left", box=None, pad_edge=False)
         table.add_column("step")
         table.add_column("seconds", justify="right")
@@ -214,10 +218,10 @@ class _Demo:
             if result.remark:
                 self._console.print(f"\n{result.title}: {result.remark}")
         self._console.print(
-            f"\n{len(self._created)} pods lived. To play yourself: [bold]pykruise up[/], then kubectl."
+            f"\n{len(self._created)} pods were created. To try it yourself: [bold]pykruise up[/], then kubectl."
         )
 
-    async def _view(self) -> View:
+    async def _read_view(self) -> View:
         cloneset = decode(await self._client.get(CLONE_SETS, *self._key))
         listed = await self._client.list(PODS, self._key.namespace)
         pods = tuple(
@@ -234,14 +238,14 @@ class _Demo:
                 ]
             }
         }
-        await self._merge({"spec": {"template": template, **strategy}})
+        await self._patch_cloneset({"spec": {"template": template, **strategy}})
 
-    async def _merge(self, patch: Object) -> None:
+    async def _patch_cloneset(self, patch: Object) -> None:
         await self._client.patch(CLONE_SETS, *self._key, patch, patch_type=PatchType.MERGE)
 
 
-def _what_stayed(before: View, after: View) -> str:
-    """Advantage of an update in place, in words. Raises CommandError when it is not true."""
+def _describe_kept_pods(before: View, after: View) -> str:
+    """Result of an update in place, in words. Raises CommandError when a pod's name, uid or IP changed."""
 
     def identities(view: View) -> set[tuple[str, str, str]]:
         return {
@@ -260,14 +264,14 @@ def _what_stayed(before: View, after: View) -> str:
     return f"{len(after.pods)} pods kept their names, uids and IPs; {count} containers restarted"
 
 
-def _picture(title: str, view: View, took: float) -> RenderableType:
+def _render_view(title: str, view: View, took: float) -> RenderableType:
     table = Table(box=None, pad_edge=False)
     for name in ("revision", "pods"):
         table.add_column(name)
     for name in ("ready", "starting", "leaving"):
         table.add_column(name, justify="right")
-    for revision in sorted({_revision(pod) for pod in view.pods}):
-        states = [_state(pod) for pod in view.pods if _revision(pod) == revision]
+    for revision in sorted({_revision_of(pod) for pod in view.pods}):
+        states = [_state_of(pod) for pod in view.pods if _revision_of(pod) == revision]
         newest = revision == view.status.get("updateRevision")
         table.add_row(
             Text(revision, style="bold" if newest else ""),
@@ -281,31 +285,31 @@ def _picture(title: str, view: View, took: float) -> RenderableType:
 _DOTS = {0: ("●", "green"), 1: ("○", "yellow"), 2: ("×", "red")}
 
 
-def _state(pod: Object) -> int:
-    """0 ready, 1 starting, 2 leaving."""
+def _state_of(pod: Object) -> int:
+    """State of a pod: 0 ready, 1 starting, 2 terminating."""
     if pod["metadata"].get("deletionTimestamp"):
         return 2
     conditions = pod.get("status", {}).get("conditions", ())
     return 0 if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions) else 1
 
 
-def _revision(pod: Object) -> str:
+def _revision_of(pod: Object) -> str:
     return str(pod["metadata"].get("labels", {}).get("controller-revision-hash", "?"))
 
 
-def _why(view: View) -> str:
-    """The most telling thing that is known: a failed condition, what holds a pod, or the counts."""
+def _reason_of(view: View) -> str:
+    """The most useful reason: a Failed condition, or the pods' states and the reason why one of them does not run."""
     for condition in view.status.get("conditions", ()):
         if condition["type"].startswith("Failed") and condition["status"] == "True":
             return f"{condition['type']}: {condition.get('message', '')}"
-    states = [_state(pod) for pod in view.pods]
+    states = [_state_of(pod) for pod in view.pods]
     counts = f"{states.count(0)} pods ready, {states.count(1)} starting, {states.count(2)} leaving"
-    held = next((reason for pod in view.pods if (reason := _what_holds(pod))), "")
+    held = next((reason for pod in view.pods if (reason := _pod_wait(pod))), "")
     return f"{counts}; {held}" if held else counts
 
 
-def _what_holds(pod: Object) -> str:
-    """Why a pod is not running: the scheduler's word, or a container's."""
+def _pod_wait(pod: Object) -> str:
+    """Why a pod does not run, from the scheduler's condition or a waiting container; empty: no reason."""
     status = pod.get("status", {})
     name = pod["metadata"]["name"]
     for condition in status.get("conditions", ()):

@@ -1,4 +1,4 @@
-"""`pykruise doctor`: looks at an installation without changing anything, and says what to do.
+"""Command `pykruise doctor`: examines an installation without changes, and names the remedies.
 
 kubeconfig ──▶ examine() ──▶ Findings ──joined()──▶ lines, JSON or YAML; exit code 1 when one is a fault
 """
@@ -32,7 +32,7 @@ async def run_doctor(
     output: str = "text",
     reach: Reach = reached,
 ) -> None:
-    """Print the findings. Raises CommandError when one of them is a fault, or nothing could be asked."""
+    """Print the findings. Raises CommandError when one is a fault, or when the API server does not answer."""
     check_output(output)
     async with reach(kubeconfig, context) as (given, _):
         findings, note = await examined(given, namespace=namespace)
@@ -50,7 +50,9 @@ async def run_doctor(
 
 
 async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str]:
-    """Findings, and a summary of them; raises CommandError when no API server answers."""
+    """Examine an installation. Return the findings, and a note for a sandbox. Raises CommandError when no API server
+    answers.
+    """
     client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
     await _check_reached(client)
     findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))
@@ -59,19 +61,21 @@ async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str
     return [finding for finding in findings if finding.check in _IN_A_SANDBOX], _SANDBOX
 
 
-_SANDBOX = "This is a sandbox (pykruise up): its manager is in its process, so no installation was looked at."
+_SANDBOX = (
+    "This is a sandbox (pykruise up): its manager is in its process, so there is no installation to check."
+)
 _IN_A_SANDBOX = frozenset({"cluster", "crds", "clock", "admission", "pods", "budgets", "images"})
-"""Checks that say something of a cluster whose manager is in the API server's process."""
+"""Checks that also apply to a cluster with the manager in the API server's process."""
 
 
 async def _check_reached(client: Client) -> None:
-    """One line instead of one fault for each check, where no API server answers."""
+    """Raise one CommandError when no API server answers, instead of a fault for each check."""
     try:
-        await client.get_path("/version")  # which all users may read
+        await client.get_path("/version")  # all users may read this path
         with suppress(ForbiddenError):
             await client.get_path("/api")
     except TransportError as error:
-        raise CommandError(f"the API server is not there: {error}") from error
+        raise CommandError(f"the API server does not answer: {error}") from error
     except UnauthorizedError as error:
         raise CommandError(
             f"the API server refuses the user: {error}; log in again, or name another context"
@@ -85,23 +89,23 @@ async def _is_sandbox(client: Client) -> bool:
 
 
 def joined(findings: Sequence[Finding]) -> list[Finding]:
-    """One line for the same fault of many kinds: findings that differ only in the name that they begin with."""
+    """Join findings that differ only in their first word, a kind, into one line."""
     groups: dict[tuple[str, FindingLevel, str, str], list[str]] = {}
     for finding in findings:
-        name, rest = _name_and_rest(finding.what)
+        name, rest = _split_name(finding.what)
         groups.setdefault((finding.check, finding.level, rest, finding.fix), []).append(name)
     return [
-        Finding(check=check, level=level, what=_shown(names, rest), fix=fix)
+        Finding(check=check, level=level, what=_names_text(names, rest), fix=fix)
         for (check, level, rest, fix), names in groups.items()
     ]
 
 
-def _name_and_rest(what: str) -> tuple[str, str]:
+def _split_name(what: str) -> tuple[str, str]:
     name, _, rest = what.partition(" ")
     return (name, rest) if rest else ("", what)
 
 
-def _shown(names: Sequence[str], rest: str) -> str:
+def _names_text(names: Sequence[str], rest: str) -> str:
     if not names[0]:
         return rest
     shown = f"{', '.join(names[:3])} and {len(names) - 3} more" if len(names) > 4 else ", ".join(names)

@@ -1,7 +1,7 @@
 """Entry point of the `pykruise` script.
 
-`pykruise manager` runs for months beside others, so it goes straight to its own module: what reads the other
-commands' options (click, and what that imports) would take a quarter of its memory.
+`pykruise manager` runs for months, so it imports only its own module: the modules that parse the other commands'
+options (click and its imports) would use a quarter of its memory.
 """
 
 import gc
@@ -11,7 +11,7 @@ from pykruise.cli.garbage import collect_rarely
 
 
 def main() -> None:
-    """Run what the command line says; ends the process with the command's exit code."""
+    """Run the command line, and end the process with the command's exit code."""
     if sys.argv[1:2] == ["manager"]:
         from pykruise.cli.manager import manager_command
 
@@ -22,4 +22,4 @@ def main() -> None:
     try:
         run()
     finally:
-        gc.freeze()  # the process ends: what is alive need not be searched for garbage once more
+        gc.freeze()  # the process ends: another garbage collection of living objects is useless

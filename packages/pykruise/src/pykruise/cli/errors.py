@@ -1,20 +1,20 @@
-"""Errors that commands raise for a person to read."""
+"""Errors that commands raise, with messages for the user."""
 
 
 class CommandError(Exception):
-    """Something a person can put right; the message says what, where and what to do. Exit code 1."""
+    """An error that the user can correct; the message says what, where and what to do. Exit code 1."""
 
 
 class CommandLineError(CommandError):
-    """A command line that is wrong, whatever the files and the cluster say. It is shown as a usage error."""
+    """An invalid command line, independent of files and the cluster. It is shown as a usage error."""
 
 
 class MissingError(CommandError):
-    """An object that a person named is not there."""
+    """The object that the user named does not exist."""
 
 
 def one_line(error: Exception) -> str:
-    """An expected error as the user reads it."""
+    """Message of an expected error in one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__

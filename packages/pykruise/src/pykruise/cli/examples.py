@@ -1,4 +1,4 @@
-"""The manifests under examples/: beside this package where it is installed, in the root of a checkout."""
+"""Reads the manifests in examples/: beside the installed package, or in the root of a checkout."""
 
 from pathlib import Path
 from typing import Final
@@ -7,7 +7,7 @@ _PLACES: Final = (Path(__file__).parents[1], Path(__file__).parents[5])
 
 
 def example(name: str) -> str:
-    """Text of `examples/<name>`. Raises FileNotFoundError when it is not there."""
+    """Text of `examples/<name>`. Raises FileNotFoundError when it does not exist."""
     path = next((file for place in _PLACES if (file := place / "examples" / name).exists()), None)
     if path is None:
         raise FileNotFoundError(f"examples/{name}")

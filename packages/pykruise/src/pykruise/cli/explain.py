@@ -1,4 +1,5 @@
-"""`pykruise explain clonesets/web`: what a rollout does, and why it does not go on; `pod/web-x`: what holds a pod.
+"""`pykruise explain clonesets/web`: state of a rollout and the cause that stops it; `pod/web-x`: budgets that hold a
+pod.
 
 kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ explain() ──▶ text or JSON
 """
@@ -53,7 +54,7 @@ async def explained(
     kind: Kind,
     settings: ManagerSettings | None = None,
 ) -> Explanation:
-    """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
+    """Read and explain one object. Raises CommandError when it does not exist, KubeError when it cannot be read."""
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
             explanation = await attached.explain(client, key, now, settings)
@@ -84,9 +85,10 @@ async def _with_refusals(
 
 
 async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
-    """The same, and of pods whose volumes cannot be mounted what their kubelets say: only events have it.
+    """Return the explanation with the kubelets' messages about volumes that cannot be mounted, which only events
+    contain.
 
-    Where events may not be read, nothing is said.
+    When events may not be read, the explanation stays unchanged.
     """
     if not any(wait.code in _MOUNTING and wait.pods for wait in explanation.waits):
         return explanation
@@ -103,7 +105,7 @@ async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
 
 
 _MOUNTING: Final = frozenset({Code.STARTING, Code.NOT_MOUNTED})
-"""Codes of pods whose containers are not created: their volumes may not be mounted."""
+"""Codes of pods whose containers are not created; volumes that cannot be mounted may be the cause."""
 
 
 def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
@@ -119,7 +121,9 @@ def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
 
 
 async def with_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
-    """The same, and where refused pods are not the template's fault, what puts into them what is refused."""
+    """Return the explanation with the origin of a refused field, when an object other than the template adds the
+    field to new pods.
+    """
     if not any(wait.code == Code.WRITE_FAILED for wait in explanation.waits):
         return explanation
     origin = await refused_origin(client, sight)
@@ -139,11 +143,11 @@ async def with_origin(client: Client, explanation: Explanation, sight: Sight) ->
 async def with_tries(
     client: Client, explanation: Explanation, *, uid: str, is_writing: bool, now: Instant
 ) -> Explanation:
-    """The same, and of writes that are refused when they were last tried, and when they will be: from their events.
-    `is_writing`: whether its plan has something to write; where no wait says that it is refused, the events say it.
+    """Return the explanation with the times of the last and the next attempt of refused writes, from their events.
+    `is_writing`: whether the plan has writes; if it has and no wait reports a refusal, a recent event adds one.
 
-    Each failure waits twice as long as the one before, so the next wait is about as long as all before it; where
-    events may not be read, nothing is said.
+    Each delay is twice as long as the one before, so the next delay is about as long as all earlier ones together.
+    When events may not be read, the explanation stays unchanged.
     """
     is_known = any(wait.code in REFUSED_WRITES for wait in explanation.waits)
     if not uid or not (is_known or is_writing):
@@ -161,15 +165,15 @@ async def with_tries(
     latest = max(known, key=lambda refused: refused.last)
     since = min(
         refused.first for refused in known if refused.code == latest.code
-    )  # names differ from try to try
+    )  # random names differ between attempts
     latest = msgspec.structs.replace(latest, first=since)
     last, again = latest.last, latest.again
     if not is_known:
         if now > again + _LATE_S:
-            return explanation  # it has been written since, or is not tried any more
-        explanation = _refused(explanation, latest)
+            return explanation  # the write has succeeded since, or is no longer tried
+        explanation = _add_refusal(explanation, latest)
     waits = tuple(
-        _classified(msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again)), latest)
+        _with_code(msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again)), latest)
         if wait.code in REFUSED_WRITES
         else wait
         for wait in explanation.waits
@@ -177,8 +181,8 @@ async def with_tries(
     return msgspec.structs.replace(explanation, waits=waits)
 
 
-def _classified(wait: Wait, latest: "RefusedWrite") -> Wait:
-    """With the code of the event, where the object itself knows no more than that a write failed."""
+def _with_code(wait: Wait, latest: "RefusedWrite") -> Wait:
+    """Return the wait with the event's code, when the object itself only reports that a write failed."""
     if wait.code != Code.WRITE_FAILED or latest.code == Code.WRITE_FAILED:
         return wait
     code = Code(latest.code)
@@ -186,7 +190,7 @@ def _classified(wait: Wait, latest: "RefusedWrite") -> Wait:
 
 
 class RefusedWrite(msgspec.Struct, frozen=True):
-    """A write that failed, as its event tells it."""
+    """A failed write, read from its event."""
 
     code: str
     message: str
@@ -195,12 +199,12 @@ class RefusedWrite(msgspec.Struct, frozen=True):
 
     @property
     def again(self) -> Instant:
-        """About when it is tried next."""
+        """Estimated time of the next attempt."""
         return self.last + min(max(self.last - self.first, BASE_DELAY_S), MAX_DELAY_S)
 
 
 def refusal_of(event: Document) -> RefusedWrite | None:
-    """Failed write in an event; None: the event is about another subject."""
+    """Return the failed write of an event; None: the event is about something else."""
     code = annotations_of(event).get(CODE, "")
     first, last = event.get("firstTimestamp"), event.get("lastTimestamp")
     if code not in REFUSED_WRITES or not first or not last:
@@ -208,8 +212,8 @@ def refusal_of(event: Document) -> RefusedWrite | None:
     return RefusedWrite(code, str(event.get("message") or ""), parse_time(first), parse_time(last))
 
 
-def _refused(explanation: Explanation, latest: RefusedWrite) -> Explanation:
-    """The same of an object whose status has no place for it."""
+def _add_refusal(explanation: Explanation, latest: RefusedWrite) -> Explanation:
+    """Return the explanation with a wait for the refusal, for an object whose status does not show it."""
     code = Code(latest.code)
     wait = Wait(code=code, words=latest.message, since=format_time(latest.first), remedy=CODES[code].helps)
     phase = Phase.DEGRADED if explanation.phase in OPEN else explanation.phase
@@ -219,7 +223,7 @@ def _refused(explanation: Explanation, latest: RefusedWrite) -> Explanation:
 
 
 _LATE_S: Final = 30.0
-"""Beyond the time of its next try, after which an event of a failed write says nothing of now."""
+"""Seconds after the estimated next attempt until which an event of a failed write is still current."""
 
 REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 
@@ -227,7 +231,9 @@ REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 async def explained_pod(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> Explanation:
-    """The same of a pod: which budgets hold it."""
+    """Read and explain a pod: the budgets that hold it. Raises CommandError when it does not exist, KubeError when it
+    cannot be read.
+    """
     try:
         return explain_pod(await look_at_pod(client, key, now=now, settings=settings))
     except NotFoundError as error:
@@ -235,17 +241,17 @@ async def explained_pod(
 
 
 DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3
-"""Exit codes: as it was asked for; nothing could be said; it goes on by itself; it needs a person."""
+"""Exit codes: as requested; the explanation failed; it continues automatically; it needs a person."""
 
 
 class ExplainRequest(msgspec.Struct, frozen=True):
-    """One object to explain. `kind` None: a pod."""
+    """One object to explain. `kind` is None for a pod."""
 
     kind: Kind | None
     namespace: str
     name: str
     is_listed: bool = False
-    """Whether it is one of all of its kind, and was not named."""
+    """Whether the object is one of a list; False: the user named it."""
 
 
 async def run_explain(
@@ -264,10 +270,12 @@ async def run_explain(
     with_details: bool = False,
     reach: Reach = reached,
 ) -> int:
-    """Print the explanations; with `watch`, again whenever they change, until all are done or `timeout_s` is over.
+    """Print the explanations. With `watch`, print them again whenever they change, until all are done or `timeout_s`
+    has passed.
 
-    `targets` as kubectl takes them: `clonesets/web`, `clone web db`, `clonesets`, `all`. Returns the exit code: that of
-    what is worst off. `with_details`: of `all`, everything about each object that needs action, and not a row.
+    `targets` have kubectl's form: `clonesets/web`, `clone web db`, `clonesets`, `all`. Returns the exit code of the
+    object in the worst state. `with_details`: with `all`, print the details of each object that needs action instead
+    of a row.
     """
     check_output(output)
     words = read_targets(targets)
@@ -282,7 +290,7 @@ async def run_explain(
             now = time.time()
             explanations = await explain_each(client, asked, now, settings)
             if explanations != shown:
-                text_now = _rendered(
+                text_now = _render(
                     explanations, output, now, words, is_everywhere=everywhere, with_details=with_details
                 )
                 say(text_now if shown is None else f"\n{text_now}")
@@ -301,27 +309,29 @@ async def run_explain(
 
 
 def code_of(explanation: Explanation) -> int:
-    """0: as it was asked for; 2: it goes on by itself; 3: it needs a person."""
+    """Return 0 for an object as requested, 2 when it continues automatically, 3 when it needs a person."""
     return explanation.phase.exit_code
 
 
 class ExplainTargets(msgspec.Struct, frozen=True):
-    """Targets that the arguments name: single objects, and kinds all of whose objects are selected."""
+    """Targets that the arguments name: single objects, and kinds of which all objects are selected."""
 
     single: tuple[tuple[Kind | None, str], ...] = ()
     kinds: tuple[Kind | None, ...] = ()
     is_all: bool = False
-    """Whether every kind is meant: one row for each object."""
+    """Whether `all` selects every kind: the output has one row for each object."""
 
 
 def read_targets(targets: Sequence[str]) -> ExplainTargets:
-    """`clonesets/web asts/db`, `clone web db`, `clonesets`, `clone,asts`, `all`. Raises CommandError."""
+    """Parse targets such as `clonesets/web asts/db`, `clone web db`, `clonesets`, `clone,asts`, `all`. Raises
+    CommandError.
+    """
     if not targets:
         raise CommandLineError("say what to explain: clonesets/web, clone web, clonesets or all")
     if any("/" in target for target in targets):
         if not all("/" in target for target in targets):
             raise CommandLineError(f"{' '.join(targets)}: say TYPE/NAME for each, or TYPE NAME…")
-        return ExplainTargets(single=tuple(_named(target) for target in targets))
+        return ExplainTargets(single=tuple(_parse_target(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:
         return ExplainTargets(kinds=kinds, is_all=targets[0] == "all")
@@ -334,7 +344,7 @@ def _kinds_of(words: str) -> tuple[Kind | None, ...]:
     return tuple(None if word.lower() in POD_NAMES else kind_named(word) for word in words.split(",") if word)
 
 
-def _named(target: str) -> tuple[Kind | None, str]:
+def _parse_target(target: str) -> tuple[Kind | None, str]:
     said, _, pod = target.partition("/")
     if said.lower() in POD_NAMES and pod and "/" not in pod:
         return None, pod
@@ -344,7 +354,9 @@ def _named(target: str) -> tuple[Kind | None, str]:
 async def list_requests(
     client: Client, words: ExplainTargets, namespace: str, selector: str
 ) -> list[ExplainRequest]:
-    """Objects that the targets name. An empty `namespace` selects all namespaces. Raises CommandError, KubeError."""
+    """Return the objects that the targets name. An empty `namespace` selects all namespaces. Raises CommandError,
+    KubeError.
+    """
     if words.single:
         if not namespace and any(kind is None or kind.resource.namespaced for kind, _ in words.single):
             raise CommandLineError("a resource cannot be retrieved by name across all namespaces")
@@ -365,7 +377,7 @@ async def list_requests(
         except NotFoundError:
             if len(words.kinds) == 1:
                 raise
-            continue  # of all kinds, those that the cluster does not have are left out
+            continue  # with several kinds, kinds that the cluster does not have are skipped
         for raw in listed.items:
             metadata = metadata_of(raw)
             if words.is_all and kind is not None and _is_well(kind, raw):
@@ -386,19 +398,21 @@ def _is_well(kind: Kind, raw: bytes | Raw) -> bool:
 
 
 AT_ONCE: Final = 8
-"""Objects that are looked at at the same time."""
+"""Number of objects that are read at the same time."""
 
 
 async def explain_each(
     client: Client, asked: Sequence[ExplainRequest], now: Instant, settings: ManagerSettings
 ) -> list[Explanation]:
-    """Explanations of existing objects; an absent one is left out unless it was named."""
+    """Return explanations of existing objects. A listed object that no longer exists is left out; for a named one,
+    raises CommandError.
+    """
     places = asyncio.Semaphore(AT_ONCE)
 
     async def look_at(asked: ExplainRequest) -> Explanation | None:
         async with places:
             try:
-                return await _one(client, asked, now, settings)
+                return await _explain_one(client, asked, now, settings)
             except CommandError as error:
                 if not asked.is_listed or not isinstance(error.__cause__, NotFoundError):
                     raise
@@ -408,14 +422,16 @@ async def explain_each(
     return [explanation for explanation in explanations if explanation is not None]
 
 
-async def _one(client: Client, asked: ExplainRequest, now: Instant, settings: ManagerSettings) -> Explanation:
+async def _explain_one(
+    client: Client, asked: ExplainRequest, now: Instant, settings: ManagerSettings
+) -> Explanation:
     key = Key(asked.namespace, asked.name)
     if asked.kind is None:
         return await explained_pod(client, key, now=now, settings=settings)
     return await explained(client, key, now=now, kind=asked.kind, settings=settings)
 
 
-def _rendered(
+def _render(
     explanations: Sequence[Explanation],
     output: str,
     now: Instant,

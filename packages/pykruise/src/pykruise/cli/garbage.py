@@ -1,9 +1,10 @@
-"""When commands look for garbage: hardly ever while they start, as every program once they stay.
+"""Settings of the garbage collector: rare collections while a command starts, the default for commands that keep
+running.
 
 entry.py ──▶ collect_rarely() … `pykruise up` and `kubelets`, when they are ready ──▶ collect_as_usual()
 
-A command makes hundreds of thousands of objects that live as long as it does. Looking at them again and again would be
-a tenth to a fifth of its start.
+A command creates hundreds of thousands of objects that live until it ends. Searching them repeatedly would take a
+tenth to a fifth of its start.
 """
 
 import gc
@@ -12,11 +13,11 @@ _USUAL = gc.get_threshold()
 
 
 def collect_rarely() -> None:
-    """From now on garbage collection costs next to nothing."""
+    """Make garbage collections rare, so that they cost almost no time."""
     gc.set_threshold(100_000, 50, 1000)
 
 
 def collect_as_usual() -> None:
-    """From now on memory is what counts. What is there by now is never looked at again."""
+    """Return to the default thresholds to save memory. Objects that exist now are never searched again."""
     gc.freeze()
     gc.set_threshold(*_USUAL)

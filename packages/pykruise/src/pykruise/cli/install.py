@@ -1,4 +1,6 @@
-"""`pykruise install` prints all manifests; `pykruise uninstall --check` says what removing them would take away."""
+"""Commands `pykruise install`, which prints all manifests, and `pykruise uninstall --check`, which lists the objects
+that their removal would delete.
+"""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -21,15 +23,15 @@ from pykruise.manager.uninstall import Loss, what_would_be_lost
 from pykruise.manager.yaml_texts import yaml_stream
 
 UNPUBLISHED: Final = (
-    "no image of this version is published, so nodes cannot pull what these manifests name. Build the images with"
-    " `make image`, push them to a registry of yours, and say --registry registry.example.com/team"
+    "no image of this version is published, so nodes cannot pull the images of these manifests. Build the images with"
+    " `make image`, push them to your registry, and use --registry registry.example.com/team"
 )
 NO_POLICIES: Final = (
     f"Kubernetes before {POLICIES_SINCE} has no ValidatingAdmissionPolicy, so the one is left out that keeps each agent"
     " to its own node"
 )
 SHOWN = 5
-"""Objects of a kind that are named; the others are counted."""
+"""Objects of a kind that a line names; it counts the others."""
 
 
 def install_text(
@@ -53,7 +55,7 @@ def install_text(
     stored_version: str = HUB_STORED,
     minor: str = NEWEST_MINOR,
 ) -> str:
-    """The manifests as YAML. Raises CommandError for gates or addresses that cannot be meant."""
+    """The manifests as YAML. Raises CommandError for invalid gates or addresses."""
     flags = {"--api-server": api_servers, "--metrics-from": metrics_from, "--egress-to": egress_to}
     for flag, addresses in flags.items():
         for cidr in addresses:
@@ -96,7 +98,9 @@ def install_text(
 
 
 async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> None:
-    """Print what would be lost. Raises CommandError when that is anything, or cannot be known."""
+    """Print the objects that would be lost. Raises CommandError when there are any, or when the cluster cannot be
+    read.
+    """
     transport = HttpTransport(await load(kubeconfig, context=context))
     try:
         losses = await what_would_be_lost(Client(in_stored_versions(transport)))
@@ -108,14 +112,14 @@ async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> No
         click.echo("nothing would be lost: no object of OpenKruise's kinds is in the cluster")
         return
     for loss in losses:
-        click.echo(_line(loss))
+        click.echo(_loss_line(loss))
     kinds = ", ".join(loss.resource.plural for loss in losses)
     raise CommandError(
         f"there still exists some {kinds} in the cluster; with their CRDs they go, and the pods they own with them"
     )
 
 
-def _line(loss: Loss) -> str:
+def _loss_line(loss: Loss) -> str:
     names = ", ".join(loss.objects[:SHOWN])
     more = f" and {len(loss.objects) - SHOWN} more" if len(loss.objects) > SHOWN else ""
     return f"{loss.resource}: {len(loss.objects)} ({names}{more})"

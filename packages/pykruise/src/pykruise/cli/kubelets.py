@@ -1,10 +1,10 @@
-"""`pykruise kubelets`: simulated nodes for a cluster that has an API server and a scheduler but no nodes.
+"""Command `pykruise kubelets`: simulated nodes for a cluster that has an API server and a scheduler but no nodes.
 
-kubeconfig ──▶ HttpTransport ──▶ Client ──▶ sandbox.kubelet.Kubelets: nodes registered, pods run on paper
+kubeconfig ──▶ HttpTransport ──▶ Client ──▶ sandbox.kubelet.Kubelets: nodes registered, pods simulated
 
-For control planes without machines, in tests and benches. Nodes that are there under the same names are taken
-over, so it may be stopped and started again. API servers give new nodes a taint that a controller removes once they
-are ready; where nothing does, it is taken off here, and that is said.
+For control planes without machines, in tests and benches. Existing nodes with the same names are adopted, so the
+command may be stopped and started again. API servers give new nodes a taint that a controller removes when they are
+ready. Where no controller does so, this command removes the taint and prints a message.
 """
 
 import asyncio
@@ -39,9 +39,11 @@ from pykruise.sandbox.paper_volumes import Volumes
 from pykruise.sandbox.running import run_beside
 
 PATIENCE_S: Final = 10.0
-"""After the nodes are registered. Controllers take the taint off ready nodes within a second or two."""
+"""Seconds to wait after the nodes are registered. Controllers remove the taint from ready nodes within a second or
+two.
+"""
 TRIES: Final = 5
-"""For a node that changes while its taint is taken off."""
+"""Tries for a node that changes while its taint is removed."""
 
 
 class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,15 +57,15 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     ready_s: float
     stop_s: float
     has_volumes: bool = False
-    """Whether claims get volumes, on paper too."""
+    """Whether claims get simulated volumes."""
     has_agents: bool = False
-    """Whether nodes play the node agent's part: containers recreated and probes made when an object asks for it."""
+    """Whether the nodes simulate the node agent too: they recreate containers and run probes."""
     failures: Path | None = None
-    """A file of rules (sandbox/nodes/faults_file.py)."""
+    """File of failure rules (sandbox/nodes/faults_file.py)."""
 
 
 async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, context: str | None) -> None:
-    """Run until SIGINT or SIGTERM, then finish writes in flight; the nodes stay registered.
+    """Run until SIGINT or SIGTERM, then finish pending writes. The nodes stay registered.
 
     Raises CommandError when the cluster refuses the credentials, and the errors of `kube.config.load`.
     """
@@ -78,14 +80,14 @@ async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, con
     transport = HttpTransport(await load(kubeconfig, context=context))
     try:
         client = Client(transport)
-        await _check(client)
+        await _check_access(client)
         await _serve(client, options, rules, stop)
     finally:
         await transport.close()
 
 
-async def _check(client: Client) -> None:
-    """One cheap request, so that what is wrong is said at once and not in a log."""
+async def _check_access(client: Client) -> None:
+    """Send one cheap request, so that an access error is reported immediately and not in a log."""
     try:
         await client.list(NODES, limit=1)
     except ApiError as error:
@@ -127,7 +129,7 @@ async def _serve(
             await recorder.flush(timeout_s=1.0)
             await running
         for part in (running, telling):
-            if part.done():  # a bug: it says what it died of
+            if part.done():  # a bug: raises the error that ended the task
                 await part
     finally:
         for task in (running, telling, greeting, stopping):
@@ -151,13 +153,13 @@ async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -
 
 
 async def take_off_not_ready(client: Client, names: Collection[str]) -> list[str]:
-    """Take the taint `node.kubernetes.io/not-ready` off these nodes; returns those that had it. Raises KubeError."""
+    """Remove the taint `node.kubernetes.io/not-ready` from these nodes. Return those that had it. Raises KubeError."""
     taken: set[str] = set()
     for _ in range(TRIES):
         tainted = [
             node
             for node in map(decode, (await client.list(NODES)).items)
-            if node["metadata"]["name"] in names and len(_other_taints(node)) < len(_taints(node))
+            if node["metadata"]["name"] in names and len(_other_taints(node)) < len(_taints_of(node))
         ]
         taken |= {node["metadata"]["name"] for node in tainted if await _remove_taint(client, node)}
         if taken.issuperset(node["metadata"]["name"] for node in tainted):
@@ -166,7 +168,9 @@ async def take_off_not_ready(client: Client, names: Collection[str]) -> list[str
 
 
 async def _remove_taint(client: Client, node: Document) -> bool:
-    """False when the node has changed since it was read (controllers annotate new nodes), or is gone."""
+    """Remove the taint from a node. Return False when the node changed since it was read (controllers annotate new
+    nodes), or was deleted.
+    """
     meta = node["metadata"]
     patch = {
         "metadata": {"resourceVersion": meta["resourceVersion"]},
@@ -179,19 +183,19 @@ async def _remove_taint(client: Client, node: Document) -> bool:
     return True
 
 
-def _taints(node: Document) -> list[Document]:
+def _taints_of(node: Document) -> list[Document]:
     taints: list[Document] = get_path(node, "spec", "taints", default=[])
     return taints
 
 
 def _other_taints(node: Document) -> list[Document]:
-    return [taint for taint in _taints(node) if taint["key"] != NOT_READY]
+    return [taint for taint in _taints_of(node) if taint["key"] != NOT_READY]
 
 
 def remark_on(taken: Sequence[str]) -> str:
-    """Remark on nodes that kept the taint although they were ready."""
+    """Message about nodes that kept the taint although they were ready."""
     shown = ", ".join(taken[:5]) + (", …" if len(taken) > 5 else "")
     return (
-        f"{len(taken)} of them still carried the taint {NOT_READY} ({shown}), which kept pods away; nothing in this"
-        " cluster takes it off, so it was taken off here"
+        f"{len(taken)} of them still carried the taint {NOT_READY} ({shown}), which kept pods away; no controller in"
+        " this cluster removes it, so this command removed it"
     )

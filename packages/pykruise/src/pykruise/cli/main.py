@@ -1,11 +1,11 @@
-"""The `pykruise` command: what each word does, and how errors reach a person.
+"""The `pykruise` command: its subcommands, and how errors are printed.
 
 argv ──▶ click ──▶ commands/: options ──▶ one module per command ──▶ exit code
 
-Every expected error (a port in use, a kubeconfig that cannot be read, an API server that refuses) is one line
-on standard error that says what, where and what to do, and exit code 1. Tracebacks are for bugs.
+Every expected error (a port in use, an unreadable kubeconfig, an API server that refuses) is one line on standard
+error that says what, where and what to do, and exit code 1. Tracebacks are for bugs.
 
-Most of what a short command costs is its start, so each command loads what it needs when it is called.
+Most of the time of a short command is its start, so each command imports its modules when it is called.
 """
 
 import os
@@ -53,7 +53,7 @@ for subcommand in (
 @app.command(
     short_help="Show what moves and what waits, in a browser.",
     examples=("dashboard",),
-    # Another distribution's, which knows its own flags.
+    # The dashboard is another distribution, which parses its own flags.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     add_help_option=False,
 )
@@ -97,7 +97,7 @@ def completion(shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     result = get_completion_class(shell)
-    assert result is not None  # click has these three
+    assert result is not None  # click supports these three shells
     click.echo(result(app, {}, "pykruise", "_PYKRUISE_COMPLETE").source())
 
 
@@ -107,8 +107,9 @@ def main() -> None:
 
 
 def run_app(argv: Sequence[str], *, program: str) -> int:
-    """Do what the command line says; returns the exit code. A command line that cannot be meant ends with 1, as all
-    failures do, for 2 and 3 say something of their own."""
+    """Run the command line and return the exit code. An invalid command line ends with 1 like all failures, because 2
+    and 3 have meanings of their own.
+    """
     from pykruise.cli.kubectl.flags import KubectlFlagError, taken_out
 
     call = None
@@ -131,11 +132,11 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
     except click.exceptions.Abort:
         return 130
     except BrokenPipeError:
-        return _pipe_closed()
+        return _handle_closed_pipe()
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _pipe_closed()
+        return _handle_closed_pipe()
     return code if isinstance(code, int) else 0
 
 
@@ -146,7 +147,9 @@ _OWN_FLAGS: Final = frozenset({"kubeconfig", "context", "namespace"})
 """Flags that are options of each command."""
 
 
-def _pipe_closed() -> int:
-    """The reader has closed the pipe. What is still in the buffer would fail again when the interpreter ends."""
+def _handle_closed_pipe() -> int:
+    """Discard the output after its reader closed the pipe, and return 0. Buffered output would fail again when the
+    interpreter ends.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -1,4 +1,6 @@
-"""`pykruise manager`: the controllers against a real cluster; `pykruise crds`: what it must know first."""
+"""Commands `pykruise manager`, which runs the controllers against a real cluster, and `pykruise crds`, which prints
+the definitions that the cluster needs first.
+"""
 
 import asyncio
 import logging
@@ -21,7 +23,7 @@ from pykruise.manager.process import run_process
 
 
 def manager_command(argv: Sequence[str]) -> int:
-    """`pykruise manager` with these flags, on uvloop; returns the exit code.
+    """Run `pykruise manager` with these flags on uvloop, and return the exit code.
 
     Expected errors become one line: on standard error, or in the log where that is JSON.
     """
@@ -49,7 +51,7 @@ def manager_command(argv: Sequence[str]) -> int:
 
 
 def read_flags(argv: Sequence[str]) -> Parsed:
-    """The command line as settings. Raises CommandError for one that cannot be meant."""
+    """Parse the command line into settings. Raises CommandError when it is invalid."""
     try:
         return parse(argv, environ=os.environ)
     except (FlagError, GateError) as error:
@@ -57,10 +59,10 @@ def read_flags(argv: Sequence[str]) -> Parsed:
 
 
 async def run_manager(parsed: Parsed) -> None:
-    """Run until SIGINT or SIGTERM, then finish writes in flight.
+    """Run until SIGINT or SIGTERM, then finish pending writes.
 
-    Raises CommandError when the cluster refuses the credentials, and the errors of `kube.config.load` for a
-    configuration that cannot be used.
+    Raises CommandError when the cluster refuses the credentials, and the errors of `kube.config.load` for an invalid
+    configuration.
     """
     kubeconfig = Path(parsed.kubeconfig) if parsed.kubeconfig else None
     connection = await load(kubeconfig, context=parsed.context or None)

@@ -1,4 +1,4 @@
-"""Manifests that a person hands to a command: YAML text in, documents out, errors with file and line.
+"""Manifests for a command: reads YAML into documents, and reports errors with file and line.
 
 text ──▶ load_documents() ──▶ documents; CommandError when one is not a Kubernetes object
 """
@@ -15,9 +15,9 @@ _EXTENSIONS: Final = (".yaml", ".yml", ".json")
 
 
 def read_documents(path: Path) -> list[dict[str, Any]]:
-    """All objects of a YAML file, or of all files in a folder (not in folders within), by name.
+    """All objects of a YAML file, or of all files in a folder (not in its subfolders), sorted by file name.
 
-    Raises CommandError with the file's name, and the line when it is known.
+    Raises CommandError with the file's name, and with the line when it is known.
     """
     if path.is_dir():
         files = sorted(item for item in path.iterdir() if item.suffix in _EXTENSIONS)
@@ -34,7 +34,7 @@ def read_documents(path: Path) -> list[dict[str, Any]]:
 
 
 def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
-    """All objects of a YAML text, empty documents left out. `source` names it in errors."""
+    """All objects of a YAML text, without empty documents. `source`: its name in errors."""
     try:
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
@@ -43,12 +43,12 @@ def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
         raise CommandError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
     documents = [item for document in documents for item in _items(document)]
     for number, document in enumerate(documents, start=1):
-        _check(document, where=f"{source}, document {number}")
+        _check_document(document, where=f"{source}, document {number}")
     return documents
 
 
 def _items(document: Any) -> list[Any]:
-    """Items of a list, as `kubectl get -o yaml` prints several objects; else the document itself."""
+    """Items of a List, which `kubectl get -o yaml` prints for several objects; otherwise the document."""
     is_list = isinstance(document, dict) and document.get("kind") == "List"
     items = document.get("items") if is_list else None
     return items if isinstance(items, list) else [document]
@@ -63,7 +63,7 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 }
 
 
-def _check(document: object, *, where: str) -> None:
+def _check_document(document: object, *, where: str) -> None:
     if not isinstance(document, dict):
         raise CommandError(
             f"{where}: is a {_JSON_TYPES.get(type(document), type(document).__name__)}, not a Kubernetes object"

@@ -12,13 +12,13 @@ from pykruise.cli.errors import CommandLineError
 
 
 def check_output(output: str) -> None:
-    """Raises CommandError for what is neither `text` nor what `rendered` takes."""
+    """Raise CommandError for a format other than `text`, `json` and `yaml`."""
     if output not in ("text", "json", "yaml"):
-        raise CommandLineError(f"-o {output}: there is text, json and yaml")
+        raise CommandLineError(f"-o {output}: must be text, json or yaml")
 
 
 def rendered(document: Any, output: str) -> str:
-    """`json` or `yaml`, without the last line end."""
+    """The document as `json` or `yaml`, without the last line end."""
     if output == "yaml":
         import yaml
 

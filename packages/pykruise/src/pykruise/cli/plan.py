@@ -1,4 +1,4 @@
-"""`pykruise plan -f changed.yaml`: what would happen if this were applied. Reads only.
+"""Command `pykruise plan -f changed.yaml`: forecasts the effects of applying a change. It only reads.
 
 manifests or a live object, with --set ──▶ forecast() for each ──▶ text or JSON, exit code 0, 2 or 1
 """
@@ -35,13 +35,14 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.near_misses import hint
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 
 NOTHING, FAILED, CHANGES = 0, 1, 2
-"""Exit codes, as those of `terraform plan -detailed-exitcode` and `kubectl diff` would have it."""
+"""Exit codes; the same as of `terraform plan -detailed-exitcode`."""
 
 
 async def run_plan(
@@ -58,8 +59,9 @@ async def run_plan(
     reach: Reach = reached,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails. `note` is
-    called with what is planned just now when it takes long."""
+    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` gets the name of the
+    object that is being planned when its plan takes long.
+    """
     check_output(output)
     if (file is None) == (target is None):
         raise CommandLineError(
@@ -67,7 +69,7 @@ async def run_plan(
         )
     if target is not None and not sets:
         raise CommandLineError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
-    documents, others = without_built_in(_documents(file))
+    documents, others = without_built_in(_read_documents(file))
     given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
         settings = await fitted(client, given) if given else await manager_settings(client, time.time)
@@ -75,8 +77,8 @@ async def run_plan(
         if target is not None:
             documents = [await live_document(client, there, *named(target))]
         result = [
-            await _noted_if_long(
-                _of_file(
+            await _note_if_long(
+                _name_file_in_errors(
                     file,
                     planned(
                         client,
@@ -94,7 +96,7 @@ async def run_plan(
     if output != "text":
         say(rendered([msgspec.to_builtins(item) for item in result], output))
     else:
-        say("\n\n".join(["\n".join(described(item)) for item in result] + _not_looked_at(others)))
+        say("\n\n".join(["\n".join(described(item)) for item in result] + _ignored_lines(others)))
     return exit_code(result)
 
 
@@ -104,15 +106,15 @@ LONG_S: Final = 2.0
 """Seconds after which work shows its progress."""
 
 
-async def _of_file(file: Path | None, work: Awaitable[T]) -> T:
-    """Names the file of an invalid manifest in its error."""
+async def _name_file_in_errors(file: Path | None, work: Awaitable[T]) -> T:
+    """Await the work, and add the file's name to its CommandError."""
     try:
         return await work
     except CommandError as error:
         raise CommandError(f"{file}: {error}" if file is not None else str(error)) from error
 
 
-async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
+async def _note_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
     handle = asyncio.get_running_loop().call_later(LONG_S, note, what)
     try:
         return await work
@@ -128,7 +130,7 @@ async def planned(
     now: Instant,
     settings: ManagerSettings | None = None,
 ) -> Forecast | Outlook:
-    """Forecast of applying the object, for any kind. Raises KubeError for what cannot be read."""
+    """Forecast of applying an object of any kind. Raises KubeError when an object cannot be read."""
     kind = of_document(document)
     await _check_version(client, kind, document)
     key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
@@ -140,7 +142,7 @@ async def planned(
 
 
 async def _check_version(client: Client, kind: Kind, document: Document) -> None:
-    """Raises CommandError for a version in which the cluster does not serve the kind."""
+    """Raise CommandError when the cluster does not serve the kind in the document's version."""
     resource = kind.resource
     wanted = str(document.get("apiVersion"))
     if wanted == resource.api_version:
@@ -148,7 +150,7 @@ async def _check_version(client: Client, kind: Kind, document: Document) -> None
     try:
         result = decode(await client.get_path(f"/apis/{resource.group}"))
     except NotFoundError:
-        return  # the kind is not there at all, which says more
+        return  # the cluster does not serve the kind; another error reports it
     served = [str(version.get("groupVersion")) for version in result.get("versions") or ()]
     if served and wanted not in served:
         name = document["metadata"].get("name")
@@ -160,13 +162,13 @@ async def _check_version(client: Client, kind: Kind, document: Document) -> None
 
 
 def exit_code(value: Sequence[Forecast | Outlook]) -> int:
-    """1: something is refused; 2: something would happen; 0: nothing would."""
+    """Exit code: 1: a change is refused; 2: something would change; 0: nothing would change."""
     if any(item.change == "refused" for item in value):
         return FAILED
     return CHANGES if any(item.has_changes for item in value) else NOTHING
 
 
-def _documents(file: Path | None) -> list[Document]:
+def _read_documents(file: Path | None) -> list[Document]:
     if file is None:
         return []
     if str(file) == "-":
@@ -175,7 +177,9 @@ def _documents(file: Path | None) -> list[Document]:
 
 
 def checked_documents(documents: list[Document], *, source: str) -> list[Document]:
-    """Manifests of known kinds with names. Raises CommandError, which names `source`, for others and for none."""
+    """Check that manifests have known kinds and names. Raises CommandError, which names `source`, for other manifests
+    and for an empty list.
+    """
     if not documents:
         raise CommandError(f"{source}: no objects in it")
     check_manifests(documents, source=source)
@@ -183,9 +187,9 @@ def checked_documents(documents: list[Document], *, source: str) -> list[Documen
 
 
 def without_built_in(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
-    """Documents that can be planned, and objects of Kubernetes itself beside them.
+    """Documents that can be planned, and the documents of Kubernetes' own kinds.
 
-    Raises CommandError for every other kind: it may be a known one, misspelt.
+    Raises CommandError for every other kind: it may be a misspelt known kind.
     """
     known = [document for document in documents if not _is_built_in(document)]
     for entry in known or documents:
@@ -194,18 +198,20 @@ def without_built_in(documents: Sequence[Document]) -> tuple[list[Document], lis
 
 
 def _is_built_in(document: Document) -> bool:
-    """Whether its API group is one of Kubernetes' own: `v1`, `apps/v1`, `networking.k8s.io/v1`."""
+    """Whether the API group is one of Kubernetes' own: `v1`, `apps/v1`, `networking.k8s.io/v1`."""
     group, slash, _ = document["apiVersion"].partition("/")
     return not slash or "." not in group or group.endswith(".k8s.io")
 
 
-def _not_looked_at(others: Sequence[Document]) -> list[str]:
+def _ignored_lines(others: Sequence[Document]) -> list[str]:
     names = ", ".join(f"{entry['kind']} {entry['metadata']['name']}" for entry in others)
-    return [f"Not looked at: {names}"] if others else []
+    return [f"Not planned: {names}"] if others else []
 
 
 async def live_document(client: Client, namespace: str, kind: Kind, name: str) -> Document:
-    """The object as it is, without what is never applied. Raises CommandError when it is not there."""
+    """The stored object as a manifest with name, namespace and spec. Raises CommandError when it does not
+    exist.
+    """
     resource = kind.resource
     namespace = namespace if resource.namespaced else ""
     try:
@@ -222,7 +228,7 @@ async def live_document(client: Client, namespace: str, kind: Kind, name: str) -
 
 
 def changed_by(document: Document, sets: Sequence[str]) -> Document:
-    """The document with every `--set` in it. Raises CommandError for one that cannot be meant."""
+    """The document with every `--set` applied. Raises CommandError for an invalid one."""
     changed: Document = deep_copy(document)
     kind = of_document(document)
     fields = {} if kind.shown is None else kind.shown.fields
@@ -235,7 +241,7 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
         if field == "image" and (path := containers_path(kind, changed)):
             _set_image(changed, path, value, text)
         elif field in fields:
-            _put(changed, fields[field].at(changed), _meant(field, value, text))
+            _set_field(changed, fields[field].at(changed), _parse_value(field, value, text))
         else:
             known = (*(("image",) if containers_path(kind, changed) else ()), *fields)
             others = f"; there is: {', '.join(known) or 'nothing'}"
@@ -246,7 +252,7 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
 
 
 def containers_path(kind: Kind, document: Document) -> tuple[str, ...]:
-    """Where the containers of its pods are; empty: it has none."""
+    """Path of the containers in the document; empty: the kind has none."""
     if insight_of(kind).containers:
         return insight_of(kind).containers
     templates = kind.shown.templates if kind.shown is not None else ()
@@ -254,7 +260,7 @@ def containers_path(kind: Kind, document: Document) -> tuple[str, ...]:
     return next((path for path in paths if get_path(document, *path)), ())
 
 
-def _meant(field: str, value: str, said: str) -> Any:
+def _parse_value(field: str, value: str, said: str) -> Any:
     match field:
         case "replicas":
             if not value.isdecimal():
@@ -268,7 +274,7 @@ def _meant(field: str, value: str, said: str) -> Any:
             return int(value) if value.isdecimal() else value
 
 
-def _put(document: Document, path: Sequence[str], value: Any) -> None:
+def _set_field(document: Document, path: Sequence[str], value: Any) -> None:
     for name in path[:-1]:
         document = document.setdefault(name, {})
     document[path[-1]] = value
@@ -289,7 +295,7 @@ def _set_image(document: Document, path: Sequence[str], value: str, said: str) -
 
 
 def described(item: Forecast | Outlook) -> list[str]:
-    """A forecast as a person reads it."""
+    """Lines of a forecast for the output."""
     if isinstance(item, Outlook):
         within = [f"  {line}" if line else "" for part in item.within for line in ("", *described(part))]
         return [*outlook_lines(item), *within]
@@ -307,7 +313,8 @@ def described(item: Forecast | Outlook) -> list[str]:
     lines += section("Claims", [f"{word}: {shown(names)}" for word, names in claims if names])
     lines += section("Holds it up", item.holds)
     lines += section("Note", item.notes)
-    after = f"{item.pods_before} → {item.pods_after} pods, never fewer than {item.lowest_available} available"
+    pods = counted(item.pods_after, "pod")
+    after = f"{item.pods_before} → {pods}, never fewer than {item.lowest_available} available"
     assumed = "if every pod becomes ready, there is room for it, and hooks are released"
     return [*lines, "", f"In the end: {after}, {assumed}."]
 
@@ -322,4 +329,4 @@ def _batch_line(item: Forecast, number: int) -> str:
 
 
 def _count(pods: Sequence[str]) -> str:
-    return "1 pod" if len(pods) == 1 else f"{len(pods)} pods"
+    return counted(len(pods), "pod")

@@ -1,4 +1,4 @@
-"""A cluster of one's own for a command: sandbox, CRDs, admission and manager, in one process.
+"""A cluster for one command: sandbox, CRDs, admission and manager in one process.
 
 ClusterSettings ──▶ playground() ──▶ Playground(cluster, manager, client) until the block ends
 """
@@ -51,12 +51,14 @@ MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 
 def with_agents(settings: ClusterSettings) -> ClusterSettings:
-    """Nodes that do what a node agent does too: pull ahead, recreate containers, probe, report what runs."""
+    """Settings with nodes that simulate the node agent: they pull images ahead, recreate containers, run probes and
+    report running containers.
+    """
     return msgspec.structs.replace(settings, agents=simulated_agents())
 
 
 def with_ready_nodes(settings: ManagerSettings) -> ManagerSettings:
-    """A manager's settings where nodes are ready as soon as they are there: images may be pulled on them at once."""
+    """Manager settings that create NodeImages without a delay, so that new nodes can pull images immediately."""
     return msgspec.structs.replace(settings, flags={**settings.flags, "nodeimage-creation-delay": 0.0})
 
 
@@ -66,19 +68,19 @@ class Playground(msgspec.Struct, frozen=True):
     cluster: Cluster
     manager: Manager
     client: Client
-    """The user's own, with all rights."""
+    """Client of a user with all rights."""
     running: asyncio.Task[None]
-    """The manager at work."""
+    """Task of the running manager."""
     metered: MeteredTransport
     """Transport of the manager's requests."""
 
     @property
     def writes(self) -> int:
-        """Writes by the manager so far."""
+        """Number of the manager's writes so far."""
         return self.metered.writes
 
     async def cluster_failed_or(self, stop: asyncio.Event) -> None:
-        """Return when `stop` is set; raises what a part of the cluster or the manager died of."""
+        """Wait until `stop` is set. Raises the error that ended a part of the cluster or the manager."""
         stopping = asyncio.create_task(stop.wait())
         failing = asyncio.create_task(self.cluster.wait_failed())
         try:
@@ -92,18 +94,18 @@ class Playground(msgspec.Struct, frozen=True):
 
 
 class PlaygroundContents(msgspec.Struct, frozen=True, kw_only=True):
-    """Content and faults of a playground, besides its common parts."""
+    """Objects and scripted failures of a playground."""
 
     storage: Storage | None = None
-    """Where objects are kept; None: in memory."""
+    """Storage of the objects; None: in memory."""
     dump: Dump | None = None
-    """Objects to begin with, and the nodes among them."""
+    """Objects and nodes at the start."""
     rules: tuple[Rule, ...] = ()
     """Scripted failures."""
 
 
 _Reports = asyncio.Queue[tuple[str, StepReport]]
-"""Components and their reports of reviews; they are written once the cluster runs."""
+"""Components and their reports of reviews, which become events when the cluster runs."""
 
 
 @asynccontextmanager
@@ -117,21 +119,21 @@ async def playground(
     on_loaded: Callable[[Loaded], None] | None = None,
     is_repeatable: bool = False,
 ) -> AsyncIterator[Playground]:
-    """Start everything, wait until the manager has seen the cluster, and stop it all at the end.
+    """Start the cluster and the manager, wait until the manager's caches are synced, and stop everything at the end.
 
-    `manager_settings`: of the manager and its webhooks. `on_loaded` hears what came of the dump.
-    `is_repeatable`: the same seed gives the same run, beside whatever else the process does.
+    `manager_settings`: settings of the manager and its webhooks. `on_loaded` gets the result of loading the dump.
+    `is_repeatable`: the same seed gives the same run, whatever else the process does.
     """
     rng = rng or random.Random()
     reports: _Reports = asyncio.Queue()
-    cluster = _cluster(settings, manager_settings, contents, reports, clock=clock, rng=rng)
-    # Before the nodes live: they find pods with the status they had, and go on from there.
+    cluster = _build_cluster(settings, manager_settings, contents, reports, clock=clock, rng=rng)
+    # Everything is loaded before the nodes start: they continue from the stored status of their pods.
     for crd in crds():
         await _put_crd(cluster.client, crd)
     for name in (NAMESPACE, SECRETS_NAMESPACE):
         with suppress(AlreadyExistsError):
             await cluster.client.create(NAMESPACES, "", {"metadata": {"name": name}})
-    if settings.rbac:  # who may view, edit or administer a namespace may do so with our kinds too
+    if settings.rbac:  # users who may view, edit or administer a namespace may do so with these kinds too
         for role in aggregated_roles():
             with suppress(AlreadyExistsError):
                 await cluster.client.create(CLUSTER_ROLES, "", role)
@@ -153,10 +155,10 @@ async def playground(
         )
         running = asyncio.create_task(manager.run(), name="manager")
         recording = asyncio.create_task(
-            _record(reports, StepReports(cluster.client, pod_kinds(), clock=clock, rng=rng))
+            _record_events(reports, StepReports(cluster.client, pod_kinds(), clock=clock, rng=rng))
         )
         try:
-            await _synced_or_failed(manager, running)
+            await _wait_synced(manager, running)
             yield Playground(cluster, manager, cluster.client, running, metered)
         finally:
             recording.cancel()
@@ -164,7 +166,7 @@ async def playground(
             await running
 
 
-def _cluster(
+def _build_cluster(
     settings: ClusterSettings,
     manager_settings: ManagerSettings,
     contents: PlaygroundContents,
@@ -173,7 +175,7 @@ def _cluster(
     clock: Clock,
     rng: random.Random,
 ) -> Cluster:
-    """The cluster with the reviews of a manager in it, not started yet."""
+    """The cluster with a manager's admission reviews, not yet started."""
     admission = admission_settings(manager_settings.gates)
     place = ReaderPlace(client=lambda: cluster.client, namespace=NAMESPACE, clock=clock, rng=rng)
     readers = live_readers(taking_part(manager_settings.gates.__getitem__), place)
@@ -188,7 +190,7 @@ def _cluster(
         report=lambda component, report: reports.put_nowait((component, report)),
         rng=rng,
     )
-    # Reviews begin once the cluster is there.
+    # The reviews use the cluster only after it exists.
     cluster = Cluster(
         settings,
         clock=clock,
@@ -202,7 +204,9 @@ def _cluster(
 
 
 async def publish_manager(client: Client, settings: ManagerSettings) -> None:
-    """The Deployment of a manager that runs in this process: commands read its gates there, as in every cluster."""
+    """Create the Deployment of a manager that runs in this process, so that commands can read its gates as in other
+    clusters.
+    """
     labels = dict(POD_LABELS)
     container = {
         "name": "manager",
@@ -221,19 +225,19 @@ async def publish_manager(client: Client, settings: ManagerSettings) -> None:
     }
     try:
         await client.create(DEPLOYMENTS, NAMESPACE, body)
-    except AlreadyExistsError:  # of a data directory: the gates may be others now
+    except AlreadyExistsError:  # a data directory had it: the gates may have changed
         await client.patch(DEPLOYMENTS, NAMESPACE, MANAGER, body, patch_type=PatchType.STRATEGIC)
 
 
-async def _record(reports: _Reports, recorder: StepReports) -> Never:
-    """Write events about reviews of pods, as the manager's webhooks do."""
+async def _record_events(reports: _Reports, recorder: StepReports) -> Never:
+    """Write events about reviews of pods, as a manager's webhooks do."""
     while True:
         recorder.report(*await reports.get())
         await recorder.flush()
 
 
 async def _put_crd(client: Client, crd: Document) -> None:
-    """Create a definition; one that a data directory or a dump brought gets what is said here."""
+    """Create a definition, or replace the spec of one that a data directory or a dump contained."""
     try:
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
     except AlreadyExistsError:
@@ -246,8 +250,8 @@ async def _put_crd(client: Client, crd: Document) -> None:
         )
 
 
-async def _synced_or_failed(manager: Manager, running: asyncio.Task[None]) -> None:
-    """Wait for the caches, but not for a manager that has died."""
+async def _wait_synced(manager: Manager, running: asyncio.Task[None]) -> None:
+    """Wait until the caches are synced. Raises the manager's error when it ends before."""
     synced = asyncio.create_task(manager.wait_synced())
     await asyncio.wait({synced, running}, return_when=asyncio.FIRST_COMPLETED)
     if running.done():

@@ -1,9 +1,9 @@
-"""`pykruise simulate -f app.yaml --change new.yaml`: how a rollout would go, played in virtual time.
+"""Command `pykruise simulate -f app.yaml --change new.yaml`: simulates a rollout in virtual time.
 
-manifests + how pods and nodes behave ──▶ Play ──▶ play() ──▶ simulate_report.py: timeline, chart, extremes
+manifests + behaviour of pods and nodes ──▶ Play ──▶ play() ──▶ simulate_report.py: timeline, chart, extremes
 a manifest with a schedule, or a live object ──▶ simulate_clock.py
 
-Needs no cluster, but for live objects. Two changes are played under the same conditions and shown side by side.
+It needs a cluster only for live objects. Two changes are simulated under the same conditions and shown side by side.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ from pykruise.plans.insight import ClockInsight
 from pykruise.sandbox.nodes.specs import NodeSpec
 
 COMPLETE, STUCK = 0, 3
-"""Exit codes; 1 is for what cannot be played."""
+"""Exit codes; 1: the simulation is impossible."""
 
 START = parse_time("2026-01-01T00:00:00Z")
 _UNITED = "UnitedDeployment"
@@ -58,13 +58,13 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the command line about pods and nodes, as text."""
+    """Options about pods and nodes, as text of the command line."""
 
     pods_ready_after: str = "2s"
     fail_pod: str = "0%"
     drain: Sequence[str] = ()
     takes: str = "1s"
-    """How long a job's pod runs, or what a clock makes."""
+    """Running time of a job's pod, or of an object that a schedule creates."""
     join: Sequence[str] = ()
     leave: Sequence[str] = ()
     outage: Sequence[str] = ()
@@ -72,15 +72,15 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     feature_gates: str = ""
     kubernetes: str = NEWEST_MINOR
-    """Minor of the simulated cluster."""
+    """Minor version of the simulated Kubernetes."""
     lasts: str = "30d"
-    """Length of a clock's simulation."""
+    """Length of a schedule's simulation."""
     begin: str = ""
-    """Start of a clock's simulation; empty: now."""
+    """Start of a schedule's simulation; empty: now."""
 
 
 class SimulatedTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A live object, and where it is."""
+    """A live object and its cluster."""
 
     name: str
     """`clonesets/web`."""
@@ -101,37 +101,37 @@ async def run_simulate(
     now: Instant | None = None,
     reach: Reach = reached,
 ) -> int:
-    """Play and print; returns the exit code: 0 complete or as it was asked for, 3 stuck or not over.
+    """Simulate and print. Return the exit code: 0 complete or as requested, 3 stuck or not over.
 
-    Raises CommandError for what cannot be read or meant. `now`: the present time.
+    Raises CommandError for invalid or unreadable input. `now`: the current time.
     """
     check_output(output)
     if len(changes) > 2:
         raise CommandLineError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
         raise CommandLineError("say what to simulate: either -f FILE or a live object such as clonesets/web")
-    begin = _begin(conditions, time.time() if now is None else now)
+    begin = _parse_begin(conditions, time.time() if now is None else now)
     if target is not None:
         source = name = target.name
-        documents, clock = await _live(target, conditions, begin, reach)
+        documents, clock = await _read_live(target, conditions, begin, reach)
         schedules: _Schedules = [(name, clock)] if clock is not None else []
     else:
         assert file is not None
         source, name = str(file), file.name
-        documents = _read(file)
-        schedules = await _schedules_of(name, documents, conditions, begin)
+        documents = _read_file(file)
+        schedules = await _read_schedules(name, documents, conditions, begin)
     if not schedules:
-        given = _given(source, documents, conditions)
-        return await _say_rollouts(
+        given = _parse_given(source, documents, conditions)
+        return await _print_rollouts(
             name, given, changes=changes, conditions=conditions, svg=svg, output=output, say=say
         )
     if changes or svg is not None:
         raise CommandError("--change and --svg are for rollouts, and this is a schedule")
-    _say_schedules(schedules, output, say)
+    _print_schedules(schedules, output, say)
     return COMPLETE
 
 
-async def _say_rollouts(
+async def _print_rollouts(
     name: str,
     given: "_Given",
     *,
@@ -141,7 +141,9 @@ async def _say_rollouts(
     output: str,
     say: Callable[[str], None],
 ) -> int:
-    plays = [_play_of(given, _changed(path), conditions) for path in changes] or [_created(given, conditions)]
+    plays = [_play_of(given, _read_change(path), conditions) for path in changes] or [
+        _play_of_creation(given, conditions)
+    ]
     played = [await asyncio.to_thread(play, item) for item in plays]
     names = [path.name for path in changes] or [name]
     for name, value in zip(names, played, strict=True):
@@ -157,15 +159,15 @@ async def _say_rollouts(
         ]
         say(rendered(documents, output))
     elif len(played) == 1:
-        say("\n".join([*report(names[0], played[0]), *_about_nodes(given)]))
+        say("\n".join([*report(names[0], played[0]), *_node_lines(given)]))
     else:
-        say("\n".join([*comparison(names, played), *_about_nodes(given)]))
+        say("\n".join([*comparison(names, played), *_node_lines(given)]))
     is_stuck = any(outcome_of(item) in ("stuck", "failed", "not over") for item in played)
     return STUCK if is_stuck else COMPLETE
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of a file. `nodes_for`: which nodes were made, by subset."""
+    """Objects of a file. `nodes_for`: names of the nodes created for each subset."""
 
     workload: Document | None
     beside: tuple[Document, ...] = ()
@@ -173,32 +175,32 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     nodes_for: Mapping[str, Sequence[str]] = {}
 
 
-def _given(name: str, documents: Sequence[Document], conditions: Conditions) -> _Given:
-    """State before the change: a workload, the objects beside it, and nodes."""
-    beside = _beside(documents)
+def _parse_given(name: str, documents: Sequence[Document], conditions: Conditions) -> _Given:
+    """State before the change: a workload, objects of kinds that take part in pod admission, and nodes."""
+    beside = _admission_objects(documents)
     nodes, by_subset = nodes_in(documents), dict[str, list[str]]()
     if not nodes:
         united = [doc for doc in documents if is_of(named(_UNITED), doc)]
         nodes, by_subset = nodes_of_subsets([*beside, *united], conditions.nodes)
     return _Given(
-        workload=_workload(name, documents, is_needed=True),
+        workload=_find_workload(name, documents, is_needed=True),
         beside=beside,
         nodes=tuple(nodes),
         nodes_for=by_subset,
     )
 
 
-def _changed(path: Path) -> _Given:
-    """Requested changes."""
-    documents = _read(path)
-    beside = _beside(documents)
+def _read_change(path: Path) -> _Given:
+    """Read the objects of a change."""
+    documents = _read_file(path)
+    beside = _admission_objects(documents)
     if len([entry for entry in beside if entry["kind"] == SIDECAR_SETS.kind]) > 1:
-        raise CommandError(f"{path}: a change is of one SidecarSet at most")
-    return _Given(workload=_workload(str(path), documents, is_needed=not beside), beside=beside)
+        raise CommandError(f"{path}: a change may contain at most one SidecarSet")
+    return _Given(workload=_find_workload(str(path), documents, is_needed=not beside), beside=beside)
 
 
-def _workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
-    """The one workload; None: there is none, and it is not needed."""
+def _find_workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
+    """Find the only workload. None: there is none and `is_needed` is False. Raises CommandError."""
     played = (*workloads(), named(_UNITED))
     result = [doc for doc in documents if any(is_of(kind, doc) for kind in played)]
     if not result and not is_needed:
@@ -210,14 +212,14 @@ def _workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> D
     return result[0]
 
 
-def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
-    """Objects of the kinds that take part in admission of pods."""
+def _admission_objects(documents: Sequence[Document]) -> tuple[Document, ...]:
+    """Objects of the kinds that take part in the admission of pods."""
     kinds = [kind for kind in map(named, ATTACHED) if kind.pods is not None]
-    return tuple(_plain(doc) for doc in documents if any(is_of(kind, doc) for kind in kinds))
+    return tuple(_as_manifest(doc) for doc in documents if any(is_of(kind, doc) for kind in kinds))
 
 
-def _created(given: _Given, conditions: Conditions) -> Play:
-    """The creation itself, with what stands beside it."""
+def _play_of_creation(given: _Given, conditions: Conditions) -> Play:
+    """A simulation of the workload's creation, with the other objects already in the cluster."""
     alone = msgspec.structs.replace(given, workload=None)
     return _play_of(alone, _Given(workload=given.workload), conditions)
 
@@ -228,13 +230,13 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
     assert about is not None
     if first is not None and changed is not None and first["metadata"]["name"] != changed["metadata"]["name"]:
         raise CommandError(
-            f"the change is about {changed['metadata']['name']!r}, the file about {first['metadata']['name']!r}"
+            f"the change names {changed['metadata']['name']!r}, the file names {first['metadata']['name']!r}"
         )
     least, most = span(conditions.pods_ready_after, "--pods-ready-after")
     nodes = [spec.name for spec in given.nodes] or [f"node-{n}" for n in range(1, conditions.nodes + 1)]
     return Play(
-        first=_plain(first) if first is not None else None,
-        change=_plain(changed) if changed is not None else None,
+        first=_as_manifest(first) if first is not None else None,
+        change=_as_manifest(changed) if changed is not None else None,
         beside=given.beside,
         beside_changes=change.beside,
         namespace=about["metadata"].get("namespace") or "default",
@@ -252,19 +254,19 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
     )
 
 
-def _about_nodes(given: _Given) -> list[str]:
+def _node_lines(given: _Given) -> list[str]:
     made = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
-    return [f"nodes               made for this: {made} (a Node in -f stays unchanged)"] if made else []
+    return [f"nodes               created for this: {made} (a Node in -f stays unchanged)"] if made else []
 
 
-def _read(path: Path) -> list[Document]:
+def _read_file(path: Path) -> list[Document]:
     documents = read_documents(path)
     check_manifests(documents, source=str(path))
     return documents
 
 
-def _plain(document: Document) -> Document:
-    """Manifest as a person wrote it: without the fields that the cluster added."""
+def _as_manifest(document: Document) -> Document:
+    """The manifest as its author wrote it: without the fields that the cluster added."""
     return hub_form(bare(document))
 
 
@@ -272,7 +274,7 @@ def _plain(document: Document) -> Document:
 
 
 def seconds(text: str, flag: str) -> float:
-    """`90s`, `1.5m`, `500ms`. Raises CommandError."""
+    """Parse `90s`, `1.5m`, `500ms`. Raises CommandError."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise CommandLineError(f"{flag} {text!r}: want a time such as 90s, 1.5m or 500ms")
@@ -280,7 +282,7 @@ def seconds(text: str, flag: str) -> float:
 
 
 def span(text: str, flag: str) -> tuple[float, float]:
-    """`5s..30s`, or one time for all. Raises CommandError."""
+    """Parse `5s..30s`, or one time for all. Raises CommandError."""
     low, dots, high = text.partition("..")
     least = seconds(low, flag)
     most = seconds(high, flag) if dots else least
@@ -290,7 +292,7 @@ def span(text: str, flag: str) -> tuple[float, float]:
 
 
 def share(text: str) -> float:
-    """`3%` is 0.03. Raises CommandError."""
+    """Parse a percentage: `3%` is 0.03. Raises CommandError."""
     number = text.strip().removesuffix("%")
     try:
         share = float(number) / 100
@@ -302,22 +304,22 @@ def share(text: str) -> float:
 
 
 def drain_of(text: str, nodes: Sequence[str]) -> Drain:
-    """`node-1@60s`, of these nodes. Raises CommandError."""
-    return Drain(*_at("--drain", text, nodes))
+    """Parse `node-1@60s` for one of these nodes. Raises CommandError."""
+    return Drain(*_parse_node_time("--drain", text, nodes))
 
 
 def _node_changes(conditions: Conditions, nodes: Sequence[str]) -> Iterator[NodeChange]:
     for text in conditions.join:
-        node, at_s = _at("--join", text, None)
+        node, at_s = _parse_node_time("--join", text, None)
         if node in nodes:
-            raise CommandError(f"--join {text!r}: {node} is there already")
+            raise CommandError(f"--join {text!r}: {node} already exists")
         yield NodeChange(node, at_s, joins=True)
     for text in conditions.leave:
-        yield NodeChange(*_at("--leave", text, nodes), joins=False)
+        yield NodeChange(*_parse_node_time("--leave", text, nodes), joins=False)
 
 
-def _at(flag: str, text: str, nodes: Sequence[str] | None) -> tuple[str, float]:
-    """Node and seconds of `node-1@60s`; of these nodes, if any are said. Raises CommandError."""
+def _parse_node_time(flag: str, text: str, nodes: Sequence[str] | None) -> tuple[str, float]:
+    """Parse `node-1@60s` into node and seconds. `nodes`: allowed names; None: any name. Raises CommandError."""
     node, at, when = text.partition("@")
     if not at or not node:
         raise CommandLineError(f"{flag} {text!r}: want node and time, such as node-1@60s")
@@ -326,10 +328,10 @@ def _at(flag: str, text: str, nodes: Sequence[str] | None) -> tuple[str, float]:
     return node, seconds(when, flag)
 
 
-# A kind with a clock
+# Schedules
 
 
-def _begin(conditions: Conditions, now: Instant) -> Instant:
+def _parse_begin(conditions: Conditions, now: Instant) -> Instant:
     if not conditions.begin:
         return float(int(now))
     try:
@@ -340,8 +342,8 @@ def _begin(conditions: Conditions, now: Instant) -> Instant:
         ) from error
 
 
-def _of_clock(conditions: Conditions) -> dict[str, Any]:
-    """Options of the command line about a clock, as fields of a ClockPlay."""
+def _clock_options(conditions: Conditions) -> dict[str, Any]:
+    """Options for schedules, as fields of a ClockPlay."""
     return {
         "for_s": seconds(conditions.lasts, "--for"),
         "takes_s": span(conditions.takes, "--takes"),
@@ -351,13 +353,15 @@ def _of_clock(conditions: Conditions) -> dict[str, Any]:
 
 
 _Schedules = Sequence[tuple[str, ClockPlay | ClockPlayed]]
-"""With the name of each: that of its file, and its own where the file has several."""
+"""Simulations of schedules with their names: the file's name, followed by the object's when the file has several."""
 
 
-async def _schedules_of(
+async def _read_schedules(
     name: str, documents: Sequence[Document], conditions: Conditions, begin: Instant
 ) -> _Schedules:
-    """The plays of the documents that have a clock, or why one is refused; none: none has one."""
+    """Simulations of the documents that are schedules, or the reasons why admission refuses one; empty: no document
+    is a schedule.
+    """
     kinds = clocks()
     schedules = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]
     plays: list[tuple[str, ClockPlay | ClockPlayed]] = []
@@ -367,17 +371,17 @@ async def _schedules_of(
             document,
             start=begin,
             settings=given_settings(conditions.feature_gates, kubernetes=conditions.kubernetes),
-            **_of_clock(conditions),
+            **_clock_options(conditions),
         )
         own = f"{name} ({document['metadata']['name']})" if len(schedules) > 1 else name
         plays.append((own, given if isinstance(given, ClockPlay) else ClockPlayed(refused=given)))
     return plays
 
 
-async def _live(
+async def _read_live(
     target: SimulatedTarget, conditions: Conditions, begin: Instant, reach: Reach
 ) -> tuple[list[Document], ClockPlay | None]:
-    """A live object as a manifest, or as the play of its clock."""
+    """Read a live object: a manifest, or the simulation of a schedule."""
     kind, name = of_name(target.name)
     given = given_settings(conditions.feature_gates) if conditions.feature_gates else None
     async with reach(target.kubeconfig, target.context) as (client, default_namespace):
@@ -386,7 +390,7 @@ async def _live(
         key = Key(namespace, name)
         try:
             if isinstance(kind.insight, ClockInsight):
-                more = _of_clock(conditions)
+                more = _clock_options(conditions)
                 return [], await live_play(client, kind, key, start=begin, settings=settings, **more)
             document = decode(await client.get(kind.resource, key.namespace, key.name))
         except NotFoundError as error:
@@ -394,7 +398,7 @@ async def _live(
     return [document], None
 
 
-def _say_schedules(schedules: _Schedules, output: str, say: Callable[[str], None]) -> None:
+def _print_schedules(schedules: _Schedules, output: str, say: Callable[[str], None]) -> None:
     reports: list[str] = []
     documents: list[Any] = []
     for name, given in schedules:
@@ -407,14 +411,14 @@ def _say_schedules(schedules: _Schedules, output: str, say: Callable[[str], None
 
 
 def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
-    """`zone-a@60s` or `zone-a@60s..5m`, of the nodes of these subsets. Raises CommandError."""
+    """Parse `zone-a@60s` or `zone-a@60s..5m` for the nodes of these subsets. Raises CommandError."""
     subset, at, when = text.partition("@")
     if not at:
         raise CommandLineError(
             f"--outage {text!r}: want subset and time, such as zone-a@60s or zone-a@60s..5m"
         )
     if subset not in nodes_for:
-        known = ", ".join(nodes_for) or "none that requires nodes"
+        known = ", ".join(nodes_for) or "subsets without required nodes"
         raise CommandError(f"--outage {text!r}: there is no subset {subset!r}, only {known}")
     first, dots, last = when.partition("..")
     begins = seconds(first, "--outage")

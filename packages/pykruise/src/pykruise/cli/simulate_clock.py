@@ -1,8 +1,8 @@
-"""`pykruise simulate` of a kind that makes objects by a clock: a month of its runs in a moment.
+"""Simulation of kinds that create objects on a schedule, for `pykruise simulate`: a month of runs in a moment.
 
-manifest, or a live object with what it has made ──▶ ClockPlay ──▶ play_clock() ──▶ text or JSON
+manifest, or a live object with the objects it created ──▶ ClockPlay ──▶ play_clock() ──▶ text or JSON
 
-A manifest is reviewed as admission would do it. A live object goes on from where it is.
+A manifest passes admission first. A live object continues from its current state.
 """
 
 from collections import Counter
@@ -33,7 +33,9 @@ _LINES: Final = 40
 async def manifest_play(
     kind: Kind, document: Document, *, start: Instant, settings: ManagerSettings, **more: Any
 ) -> ClockPlay | tuple[str, ...]:
-    """A play of a manifest that is created at `start`; or why admission refuses it. `more`: fields of ClockPlay."""
+    """Simulation of a manifest that is created at `start`, or the reasons why admission refuses it. `more`: fields of
+    ClockPlay.
+    """
     namespace = document["metadata"].get("namespace") or "default"
     name = document["metadata"]["name"]
     try:
@@ -76,7 +78,9 @@ async def manifest_play(
 async def live_play(
     client: Client, kind: Kind, key: Key, *, start: Instant, settings: ManagerSettings, **more: Any
 ) -> ClockPlay:
-    """A play of a live object with what it has made. Raises NotFoundError, and the error of what may not be read."""
+    """Simulation of a live object with the objects that it created. Raises NotFoundError, and the error of a
+    forbidden read.
+    """
     sight = await look(client, kind, key, now=start, settings=settings)
     assert kind.control is not None
     made: list[Document] = []
@@ -88,12 +92,12 @@ async def live_play(
 
 
 def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
-    """Result of each time, equal ones together, and of the whole schedule."""
+    """Lines for the result of each time, equal results grouped, and for the whole schedule."""
     zone: tzinfo = ZoneInfo(played.zone) if played.zone else UTC
     starts = [fate for fate in played.fates if fate.do == "start"]
     skips = Counter(fate.code for fate in played.fates if fate.do == "skip")
     endings = Counter(start.ending for start in starts)
-    shown = [_line(group, zone) for group in _groups(played.fates)]
+    shown = [_group_line(group, zone) for group in _group_fates(played.fates)]
     rest = len(shown) - _LINES
     if rest > 0:
         shown[_LINES:] = [f"  … {rest} more lines (-o json has every time)"]
@@ -101,7 +105,7 @@ def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
     why = ", ".join(f"{code} {count}" for code, count in sorted(skips.items()))
     late = sum(start.late_s > 0 for start in starts)
     return [
-        f"{name}: {short_days(given.for_s)} from {_shown(played.begin, zone)}: {len(played.fates)} times, "
+        f"{name}: {short_days(given.for_s)} from {_time_text(played.begin, zone)}: {len(played.fates)} times, "
         f"{len(starts)} start, {skips.total()} are skipped",
         "",
         *shown,
@@ -115,29 +119,29 @@ def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
 
 
 def short_days(seconds: float) -> str:
-    """`30 days`, `1 day`, or a shorter time."""
+    """Duration as text: `30 days`, `1 day`, or a shorter time."""
     days, rest = divmod(seconds, 86_400)
     if rest or not days:
         return short_duration(seconds)
     return "1 day" if days == 1 else f"{days:.0f} days"
 
 
-def _groups(fates: Sequence[TickFate]) -> Iterator[list[TickFate]]:
+def _group_fates(fates: Sequence[TickFate]) -> Iterator[list[TickFate]]:
     for _, group in groupby(
         fates, key=lambda fate: (fate.do, fate.code, fate.ending, bool(fate.replaces), fate.late_s > 0)
     ):
         yield list(group)
 
 
-def _line(group: Sequence[TickFate], zone: tzinfo) -> str:
+def _group_line(group: Sequence[TickFate], zone: tzinfo) -> str:
     first, last = group[0], group[-1]
     if len(group) == 1:
-        return f"  {_shown(first.tick, zone)}  {_words(first, zone)}"
-    words = _words(first, zone, many=True)
-    return f"  {_shown(first.tick, zone)} … {_shown(last.tick, zone)}  {len(group)} times: {words}"
+        return f"  {_time_text(first.tick, zone)}  {_fate_text(first, zone)}"
+    words = _fate_text(first, zone, many=True)
+    return f"  {_time_text(first.tick, zone)} … {_time_text(last.tick, zone)}  {len(group)} times: {words}"
 
 
-def _words(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
+def _fate_text(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
     if fate.do == "skip":
         return f"skipped: {fate.code}" if many else f"skipped: {fate.code}: {fate.why}"
     words = "start" if many else f"starts {fate.name}"
@@ -149,17 +153,17 @@ def _words(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:
         "succeeded": "succeeds",
         "failed": "fails",
         "replaced": "is replaced",
-        "active": "runs still in the end",
+        "active": "still runs at the end",
     }
     return f"{words}; {ends[fate.ending]}" + (
-        f" {_clock(fate.ended, zone)}" if fate.ended and not many else ""
+        f" {_clock_text(fate.ended, zone)}" if fate.ended and not many else ""
     )
 
 
-def _clock(time: str, zone: tzinfo) -> str:
+def _clock_text(time: str, zone: tzinfo) -> str:
     return f"at {datetime.fromtimestamp(parse_time(time), zone):%H:%M:%S}"
 
 
-def _shown(time: str, zone: tzinfo) -> str:
+def _time_text(time: str, zone: tzinfo) -> str:
     moment = datetime.fromtimestamp(parse_time(time), zone)
     return time if zone is UTC else moment.isoformat()

@@ -17,20 +17,20 @@ from pykruise.kube.values.durations import short_duration
 
 
 def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
-    """Timeline, chart and extremes of one rollout."""
-    timeline = _timeline(played)
+    """Timeline, chart and extremes of a rollout."""
+    timeline = _timeline_lines(played)
     shown = timeline[:lines]
     if len(timeline) > lines:
         shown.append(f"           … {len(timeline) - lines} more")
     return [
-        f"{name}: {_outcome(played)}",
+        f"{name}: {_outcome_text(played)}",
         "",
         *shown,
         "",
         *terminal_chart(played),
         "",
-        *_facts(played),
-        *_waits(played),
+        *_fact_lines(played),
+        *_wait_lines(played),
     ]
 
 
@@ -38,14 +38,14 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
     """Two rollouts under the same conditions: charts one below the other, extremes side by side."""
     lines: list[str] = []
     for name, part in zip(names, played, strict=True):
-        lines += [f"{name}: {_outcome(part)}", *terminal_chart(part), ""]
+        lines += [f"{name}: {_outcome_text(part)}", *terminal_chart(part), ""]
     rows: list[tuple[str, list[str]]] = [
         ("duration", [short_duration(item.duration_s) for item in played]),
         ("lowest available", [str(item.lowest_available) for item in played]),
         ("most pods", [str(max((s.total for s in item.samples), default=0)) for item in played]),
         ("container restarts", [str(item.restarts) for item in played]),
-        ("pods created", [str(_count(item, "create")) for item in played]),
-        ("pods deleted", [str(_count(item, "delete")) for item in played]),
+        ("pods created", [str(_count_of(item, "create")) for item in played]),
+        ("pods deleted", [str(_count_of(item, "delete")) for item in played]),
     ]
     if any(item.kept for item in played):
         rows.append(("refused by budgets", [str(sum(item.kept.values())) for item in played]))
@@ -56,7 +56,7 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
 
 
 def outcome_of(played: Played) -> str:
-    """Result in one word: complete, paused, stuck, not over; of a job complete or failed."""
+    """Outcome in one word: complete, paused, stuck, not over; for a job complete or failed."""
     if not played.is_over or (played.end is None and not played.is_job):
         return "not over"
     if played.is_job:
@@ -65,10 +65,10 @@ def outcome_of(played: Played) -> str:
     return {"done": "complete", "paused": "paused"}.get(played.end.verdict, "stuck")
 
 
-def _outcome(played: Played) -> str:
-    """Result in one line. Pods that a partition keeps are no reason not to be complete."""
+def _outcome_text(played: Played) -> str:
+    """Outcome in one line. A rollout is complete although a partition keeps pods at the old revision."""
     if played.is_job and played.is_over:
-        state = played.end.headline if played.end is not None else "it is over, and deleted"
+        state = played.end.headline if played.end is not None else "finished and deleted"
         return f"{state} after {short_duration(played.duration_s)}"
     if not played.is_over or played.end is None:
         return f"not over after {short_duration(played.duration_s)}"
@@ -78,65 +78,65 @@ def _outcome(played: Played) -> str:
     return f"{word} after {short_duration(played.duration_s)}: {played.end.headline}"
 
 
-def _waits(played: Played) -> list[str]:
+def _wait_lines(played: Played) -> list[str]:
     """Final waits and their remedies, in the words of `explain`."""
     return waits_lines(played.end, now=0) if played.end is not None else []
 
 
-def _facts(played: Played) -> list[str]:
+def _fact_lines(played: Played) -> list[str]:
     if played.is_job:
         return [
             f"duration            {short_duration(played.duration_s)}",
             f"at the same time    {max((sample.total for sample in played.samples), default=0)} at most",
-            f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
-            f"{_ended(played, 'Succeeded')} succeeded, {_ended(played, 'Failed')} failed",
+            f"pods                {_count_of(played, 'create')} created, {_count_of(played, 'delete')} deleted, "
+            f"{_count_ended(played, 'Succeeded')} succeeded, {_count_ended(played, 'Failed')} failed",
         ]
     return [
         f"duration            {short_duration(played.duration_s)}",
         f"lowest available    {played.lowest_available}",
         f"container restarts  {played.restarts}",
-        f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
-        f"{_count(played, 'update in place')} updated in place"
-        + (f", {upgraded} got new sidecars" if (upgraded := _count(played, "upgrade sidecars")) else ""),
-        *_subsets(played),
-        *_budgets(played),
+        f"pods                {_count_of(played, 'create')} created, {_count_of(played, 'delete')} deleted, "
+        f"{_count_of(played, 'update in place')} updated in place"
+        + (f", {upgraded} got new sidecars" if (upgraded := _count_of(played, "upgrade sidecars")) else ""),
+        *_subset_lines(played),
+        *_budget_lines(played),
     ]
 
 
-def _budgets(played: Played) -> list[str]:
-    """How often budgets refused to let pods go."""
+def _budget_lines(played: Played) -> list[str]:
+    """Number of requests that budgets refused."""
     refused = ", ".join(f"{name} refused {count} requests" for name, count in sorted(played.kept.items()))
     return [f"budgets             {refused}"] if refused else []
 
 
-def _subsets(played: Played) -> list[str]:
-    """How many pods are in which subset in the end."""
+def _subset_lines(played: Played) -> list[str]:
+    """Pods per subset at the end."""
     names = sorted({name for sample in played.samples for name in sample.subsets})
     last = played.samples[-1].subsets if played.samples else {}
     counts = ", ".join(f"{name} {last.get(name, 0)}" for name in names)
     return [f"subsets             {counts}"] if counts else []
 
 
-def _ended(played: Played, phase: str) -> int:
-    """Pods that ended so; some may be gone in the end, with their job."""
+def _count_ended(played: Played, phase: str) -> int:
+    """Number of pods that ended in this phase; a job may have deleted some of them."""
     return max((sample.ended.get(phase, 0) for sample in played.samples), default=0)
 
 
-def _count(played: Played, do: str) -> int:
+def _count_of(played: Played, do: str) -> int:
     return sum(action.do == do for action in played.actions)
 
 
-def _timeline(played: Played) -> list[str]:
-    """Events in order; actions of one moment together."""
+def _timeline_lines(played: Played) -> list[str]:
+    """Events sorted by time; actions of the same moment share a line."""
     lines: list[tuple[float, str]] = list(played.events)
     groups: dict[tuple[int, int, str], list[PlayAction]] = {}
     for action in played.actions:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
-        lines.append((actions[0].at_s, f"{do}: {', '.join(map(_named, actions))}"))
+        lines.append((actions[0].at_s, f"{do}: {', '.join(map(_action_name, actions))}"))
     return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(lines, key=lambda line: line[0])]
 
 
-def _named(action: PlayAction) -> str:
+def _action_name(action: PlayAction) -> str:
     where = action.subset or action.node
     return f"{action.name} ({where})" if where else action.name

@@ -1,4 +1,4 @@
-"""`pykruise switch-over check`, `pykruise storage show` and `pykruise storage move`.
+"""Commands `pykruise switch-over check`, `pykruise storage show` and `pykruise storage move`.
 
 cluster ──check_switch()──▶ SwitchReport ──▶ text or JSON, exit code 0 or 1
 cluster ──read_storage(), move_kind()──▶ one line a kind
@@ -17,6 +17,7 @@ from pykruise.cli.insight.traced_requests import Reach
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.stored_versions import StoredVersionTransport
+from pykruise.kube.values.counts import counted
 from pykruise.manager.doctor.findings import FindingLevel
 from pykruise.manager.storage import KindStorage, MoveError, move_kind, read_storage
 from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport, check_switch
@@ -24,7 +25,7 @@ from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport,
 SAFE, UNSAFE = 0, 1
 
 SHOWN: Final = 20
-"""Writes that are printed; JSON has all."""
+"""Writes that the text lists; JSON has all."""
 
 
 async def run_check(
@@ -37,7 +38,7 @@ async def run_check(
     say: Callable[[str], object],
     reach: Reach,
 ) -> int:
-    """Print the report; returns the exit code. Raises CommandError, and KubeError for what cannot be read."""
+    """Print the report and return the exit code. Raises CommandError, and KubeError when the cluster cannot be read."""
     check_output(output)
     settings = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, _):
@@ -51,11 +52,11 @@ async def run_check(
 
 
 def report_lines(report: SwitchReport) -> Iterator[str]:
-    """The report as a person reads it."""
+    """Lines of the report."""
     pods = len(report.pods)
     yield f"{pods} {'pod' if pods == 1 else 'pods'} would be touched."
     yield ""
-    yield from _table(report.kinds)
+    yield from _table_lines(report.kinds)
     if report.writes:
         yield ""
         yield "Writes beyond statuses, events and pykruise's own annotations"
@@ -78,7 +79,7 @@ def report_lines(report: SwitchReport) -> Iterator[str]:
         yield from (f"  {finding.line()}" for finding in notable)
 
 
-def _table(kinds: Sequence[KindReport]) -> Iterator[str]:
+def _table_lines(kinds: Sequence[KindReport]) -> Iterator[str]:
     shown = [kind for kind in kinds if kind.objects]
     width = max((len(kind.kind) for kind in shown), default=4)
     yield f"{'KIND':<{width}}  STORED    OBJECTS  STATUSES  WRITES"
@@ -88,14 +89,14 @@ def _table(kinds: Sequence[KindReport]) -> Iterator[str]:
 
 
 def _write_line(write: PlannedWrite) -> str:
-    touched = f" (touches {len(write.pods)} pods)" if write.pods else ""
+    touched = f" (touches {counted(len(write.pods), 'pod')})" if write.pods else ""
     return f"{write.kind} {write.owner}: {write.verb} {write.target}: {write.why}{touched}"
 
 
 async def run_show(
     *, kubeconfig: Path | None, context: str | None, output: str, say: Callable[[str], object], reach: Reach
 ) -> None:
-    """Print how each kind is stored."""
+    """Print the stored versions of each kind."""
     check_output(output)
     async with reach(kubeconfig, context) as (client, _):
         storages = await read_storage(client)
@@ -118,11 +119,11 @@ async def run_move(
     say: Callable[[str], object],
     reach: Reach,
 ) -> None:
-    """Move every kind, one after another. Raises CommandError when one cannot be moved, after the others."""
+    """Move all kinds sequentially. When one cannot be moved, raises CommandError after the others."""
     problems = []
     async with reach(kubeconfig, context) as (client, _):
         plain = _untranslated(client)
-        for storage in _chosen(await read_storage(plain), kinds):
+        for storage in _select_kinds(await read_storage(plain), kinds):
             try:
                 moved = await move_kind(plain, storage, layout=layout, note=say)
             except MoveError as error:
@@ -130,22 +131,24 @@ async def run_move(
                 continue
             problems += [f"{storage.name}: {failed}" for failed in moved.failed]
             if not moved.failed:
-                say(f"{storage.name}: stored in {moved.version}, {moved.rewritten} objects rewritten")
+                say(
+                    f"{storage.name}: stored in {moved.version}, {counted(moved.rewritten, 'object')} rewritten"
+                )
     if problems:
         raise CommandError("not everything was moved; start the command again\n" + "\n".join(problems))
 
 
 def _untranslated(client: Client) -> Client:
-    """The client without the transport that reads kinds in their stored versions."""
+    """The client without the transport that translates kinds to their stored versions."""
     transport = client.transport
     return client.over(transport.inner) if isinstance(transport, StoredVersionTransport) else client
 
 
-def _chosen(storage: Sequence[KindStorage], kinds: Sequence[str]) -> Sequence[KindStorage]:
+def _select_kinds(storage: Sequence[KindStorage], kinds: Sequence[str]) -> Sequence[KindStorage]:
     known = {item.resource.plural: item for item in storage}
     unknown = sorted(set(kinds) - known.keys())
     if unknown:
         raise CommandLineError(
-            f"--kind {unknown[0]}: no such kind of two versions; there are {', '.join(known)}"
+            f"--kind {unknown[0]}: no kind with two versions has this name; there are {', '.join(known)}"
         )
     return [known[kind] for kind in kinds] if kinds else storage

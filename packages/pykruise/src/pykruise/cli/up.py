@@ -1,4 +1,4 @@
-"""`pykruise up`: a cluster in this process, with the manager in it, until Ctrl-C.
+"""Command `pykruise up`: a cluster with the manager in this process, until Ctrl-C.
 
 playground ──▶ HttpFront (TLS, 127.0.0.1, random token) ──▶ kubeconfig file ──▶ kubectl
 """
@@ -28,6 +28,7 @@ from pykruise.kinds import kinds
 from pykruise.kinds.gates import all_gates
 from pykruise.kube.clock import system_clock
 from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.apiserver.catalog import FIRST_WITH_RESIZE
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
@@ -41,36 +42,36 @@ from pykruise.sandbox.version import version_of
 
 CONTEXT = "pykruise"
 PULL_S = 1.0
-"""How long a node pulls an image that it does not have."""
+"""Seconds that a node needs to pull an image that it does not have."""
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `pykruise up`."""
 
     kubernetes: str = NEWEST_MINOR
-    """The minor that the cluster is of."""
+    """Minor version of Kubernetes."""
     nodes: int | None = None
-    """None: 3, or those that the data directory or the dump has."""
+    """Number of nodes; None: 3, or the nodes of the data directory or the dump."""
     port: int = 0
     kubeconfig: Path | None = None
     data_dir: Path | None = None
     load: Path | None = None
     failures: Path | None = None
     rbac: bool = False
-    """Whether users may do only what roles say."""
+    """Whether RBAC limits users to the rights of their roles."""
     service_accounts: bool = False
-    """Whether pods get the account of their namespace, and a volume with its token."""
+    """Whether pods get their namespace's service account and a volume with its token."""
     feature_gates: str = ""
     """Feature gates of the manager: A=true,B=false."""
     has_agents: bool = True
-    """Whether nodes do what a node agent does: pull ahead, recreate containers, probe."""
+    """Whether nodes simulate the node agent: they pull images ahead, recreate containers and run probes."""
 
 
 async def run_up(options: UpOptions) -> None:
-    """Serve until SIGINT or SIGTERM.
+    """Run the cluster until SIGINT or SIGTERM.
 
-    Raises CommandError for unknown gates and files that cannot be read or written, OSError for a port that cannot
-    be used.
+    Raises CommandError for unknown gates and files that cannot be read or written, OSError for a port that cannot be
+    used.
     """
     version = version_of(options.kubernetes)
     has_resize = number_of(options.kubernetes) >= number_of(FIRST_WITH_RESIZE)
@@ -91,7 +92,9 @@ async def run_up(options: UpOptions) -> None:
 
 
 def settings_of(feature_gates: str) -> ManagerSettings:
-    """Every kind is on, but for those whose gates are given, and images are pulled at nodes that have just come."""
+    """Manager settings for a sandbox: the gates of all kinds are on unless `feature_gates` names them, and new nodes
+    can pull images immediately.
+    """
     asked = {part.partition("=")[0].strip() for part in feature_gates.split(",")}
     gates = dict.fromkeys(gate for kind in kinds() if kind.versions for gate in kind.gates)
     known = all_gates()
@@ -120,7 +123,7 @@ async def _serve(options: UpOptions, contents: PlaygroundContents, manager_setti
             settings,
             manager_settings=manager_settings,
             contents=contents,
-            on_loaded=_tell_loaded,
+            on_loaded=_print_loaded,
         ) as place:
             await publish_manager(place.client, manager_settings)
             front = HttpFront(place.cluster.server, token=token, port=options.port, certificate=certificate)
@@ -130,7 +133,7 @@ async def _serve(options: UpOptions, contents: PlaygroundContents, manager_setti
                 count = len(place.cluster.server.storage.scan("nodes").items)
                 collect_as_usual()
                 _greet(path, url=front.url, nodes=count, data_dir=options.data_dir)
-                async with following(options.failures, place.cluster.kubelets.set_rules, tell=_tell_rules):
+                async with following(options.failures, place.cluster.kubelets.set_rules, tell=_print_rules):
                     await place.cluster_failed_or(stop)
             finally:
                 await front.stop()
@@ -145,10 +148,10 @@ def _nodes(options: UpOptions, contents: PlaygroundContents) -> int:
     return 0 if has_own else 3
 
 
-def _tell_loaded(loaded: Loaded) -> None:
-    """One line for what was loaded, and one for each thing that was not."""
+def _print_loaded(loaded: Loaded) -> None:
+    """Print one line about the loaded objects, and one for each object that was left out."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(f"loaded {loaded.created} objects, left out {len(loaded.left_out)}")
+    console.print(f"loaded {counted(loaded.created, 'object')}, left out {len(loaded.left_out)}")
     for what, why in loaded.left_out[:_SHOWN]:
         console.print(f"  {what}: {why}", markup=False)
     if len(loaded.left_out) > _SHOWN:
@@ -158,7 +161,7 @@ def _tell_loaded(loaded: Loaded) -> None:
 _SHOWN = 20
 
 
-def _tell_rules(text: str) -> None:
+def _print_rules(text: str) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
 
 
@@ -172,7 +175,7 @@ def _stop_on_signals() -> asyncio.Event:
 
 @contextmanager
 def _kubeconfig_path(wanted: Path | None) -> Iterator[Path]:
-    """The path asked for, which is left behind, or one in a temporary folder, which is not."""
+    """The given path, or a path in a temporary folder, which is deleted at the end."""
     if wanted is not None:
         yield wanted
         return

@@ -1,4 +1,4 @@
-"""Lifecycle hooks in Python: a function that is called before a pod goes, or before it is updated in place.
+"""Lifecycle hooks in Python: functions that are called before a pod is deleted or updated in place.
 
     hooks = Hooks(label="example.com/drain")
 
@@ -7,12 +7,12 @@
 
     hooks.serve()
 
-watch of pods in a state of the lifecycle ──▶ the function ──▶ the label (or finalizer) is taken off ──▶ it goes on
+watch of pods in a lifecycle state ──▶ the function ──▶ the label (or finalizer) is removed ──▶ the workload continues
 
-The workload names the same label in `spec.lifecycle.preDelete.labelsHandler` (`inPlaceUpdate`), with the value "true",
-and in its template. A function is called at least once for each pod and each time: again when this program was ended
-before the label was off, and, after a while, when it raised. After an update in place the label is put back, which
-brings the pod into service.
+The workload must name the same label in `spec.lifecycle.preDelete.labelsHandler` (or `inPlaceUpdate`), with the value
+"true", and in its pod template. A function is called at least once for each pod and each state. It is called again
+when this program ended before it removed the label and, after a delay, when the function raised an exception. After
+an in-place update this program adds the label again, and the pod returns to service.
 """
 
 import asyncio
@@ -42,17 +42,17 @@ __all__ = ["Hooks"]
 _log = logging.getLogger(__name__)
 
 Hook = Callable[[Document], Awaitable[None]]
-"""Called with the pod as it is stored."""
+"""A function that is called with the pod as it is stored."""
 
 H = TypeVar("H", bound=Hook)
 
 _VALUE: Final = "true"
 _LONGEST_WAIT_S: Final = 60.0
-"""Between two calls for a pod whose hook raises."""
+"""Longest delay in seconds between two calls for a pod whose hook raises an exception."""
 
 
 class _Pod:
-    """A pod, whole."""
+    """The complete document of a pod."""
 
     def __init__(self, raw: Any) -> None:
         self.document: Document = decode(raw)
@@ -83,25 +83,27 @@ class Hooks:
         self._hooks: dict[str, Hook] = {}
 
     def on_pre_delete(self, hook: H) -> H:
-        """Decorator: called before a pod is deleted."""
+        """Register a function that is called before a pod is deleted. Use it as a decorator."""
         self._hooks[LifecycleState.PREPARING_DELETE] = hook
         return hook
 
     def on_in_place_update(self, hook: H) -> H:
-        """Decorator: called before a pod is updated in place."""
+        """Register a function that is called before a pod is updated in place. Use it as a decorator."""
         self._hooks[LifecycleState.PREPARING_UPDATE] = hook
         return hook
 
     def on_updated(self, hook: H) -> H:
-        """Decorator: called when a pod was updated in place, before it comes back into service."""
+        """Register a function that is called after a pod was updated in place, before it returns to service. Use it
+        as a decorator.
+        """
         self._hooks[LifecycleState.UPDATED] = hook
         return hook
 
     def serve(self, *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
-        """Work until Ctrl-C against the cluster of a kubeconfig (None: as kube/config/kubeconfig.py finds it)."""
-        asyncio.run(self._serve(kubeconfig, namespace))
+        """Run until Ctrl-C against the cluster of a kubeconfig. None: see kube/config/kubeconfig.py."""
+        asyncio.run(self._serve_cluster(kubeconfig, namespace))
 
-    async def _serve(self, kubeconfig: str | Path | None, namespace: str) -> None:
+    async def _serve_cluster(self, kubeconfig: str | Path | None, namespace: str) -> None:
         transport = HttpTransport(await load(kubeconfig))
         try:
             await self.run(Client(transport), namespace=namespace)
@@ -117,7 +119,9 @@ class Hooks:
         clock: Clock = system_clock,
         rng: random.Random | None = None,
     ) -> None:
-        """Work until cancelled. `namespace`: only pods of this one; `workers`: functions at once."""
+        """Run until cancelled. `namespace`: watch only pods of this namespace. `workers`: maximum number of
+        concurrent function calls.
+        """
         rng = rng or random.Random()
         states = {*self._hooks}
         if LifecycleState.PREPARING_UPDATE in states:
@@ -153,27 +157,29 @@ class Hooks:
 
     async def _handle(self, client: Client, pod: _Pod) -> None:
         is_back = pod.state == LifecycleState.UPDATED
-        if self._holds(pod) == is_back:
-            return  # let go of already, or held again
+        if self._is_held(pod) == is_back:
+            return  # already removed, or held again
         hook = self._hooks.get(pod.state)
         if hook is not None:
             _log.info("%s/%s: %s", pod.namespace, pod.name, pod.state)
             await hook(pod.document)
         try:
             await client.patch(
-                PODS, pod.namespace, pod.name, self._patch(pod, on=is_back), patch_type=PatchType.MERGE
+                PODS, pod.namespace, pod.name, self._build_patch(pod, on=is_back), patch_type=PatchType.MERGE
             )
         except NotFoundError:
             _log.info("%s/%s is gone", pod.namespace, pod.name)
 
-    def _holds(self, pod: _Pod) -> bool:
+    def _is_held(self, pod: _Pod) -> bool:
         meta = pod.document["metadata"]
         if self._label:
             return (meta.get("labels") or {}).get(self._label) == _VALUE
         return self._finalizer in (meta.get("finalizers") or ())
 
-    def _patch(self, pod: _Pod, *, on: bool) -> Document:
-        """Finalizers are a list, which is replaced whole: it must not have changed meanwhile."""
+    def _build_patch(self, pod: _Pod, *, on: bool) -> Document:
+        """Patch the hook on or off. A merge patch replaces the whole list of finalizers, so the list must not have
+        changed in the meantime.
+        """
         if self._label:
             return {"metadata": {"uid": pod.uid, "labels": {self._label: _VALUE if on else None}}}
         kept = [

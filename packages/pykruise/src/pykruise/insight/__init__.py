@@ -1,11 +1,11 @@
 """`explain` and `plan` from Python: the values that the commands print.
 
 await explain("clonesets/web", namespace="shop") ──▶ Explanation
-await plan("clonesets/web", "replicas=5")        ──▶ Forecast (of a kind that owns no pods: Outlook)
+await plan("clonesets/web", "replicas=5")        ──▶ Forecast (for a kind that owns no pods: Outlook)
 
-They read only. Errors are KubeError (kube/errors.py), CommandError for a target that cannot be meant, and its
-MissingError for one that is not there. All values are frozen; `msgspec.to_builtins()` makes JSON's types of them, the
-same as `-o json` prints.
+Both functions only read. They raise KubeError (kube/errors.py), CommandError for an invalid target, and its subclass
+MissingError for a target that does not exist. All values are frozen. `msgspec.to_builtins()` converts them to JSON
+types, the same that `-o json` prints.
 """
 
 import time
@@ -41,11 +41,14 @@ async def explain(
     context: str | None = None,
     now: Instant | None = None,
 ) -> Explanation:
-    """Why an object is not (yet) as its spec wants it: `clonesets/web`, or `pod/web-x` for what holds a pod.
+    """Explain why an object does not match its spec (yet): `clonesets/web`, or `pod/web-x` for the obstacles of a
+    pod.
 
-    `client`: asks through it; else a kubeconfig's cluster. `namespace`: empty means the context's, or `default`.
+    `client`: the connection to use. Without it, a kubeconfig selects the cluster. `namespace`: empty means the
+    namespace of
+    the context, or `default`.
     """
-    async with _reached(client, kubeconfig, context) as (asking, default):
+    async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now
         settings = await manager_settings(asking, lambda: at)
         said, _, name = target.partition("/")
@@ -66,10 +69,10 @@ async def plan(
     context: str | None = None,
     now: Instant | None = None,
 ) -> Forecast | Outlook:
-    """Forecast of a change. `target`: an object as it would be applied, or the name of one that is there; `sets`:
-    changes to it, as `--set` takes them (`image=main=shop:2`).
+    """Forecast a change. `target`: an object as it would be applied, or the name of an existing object. `sets`:
+    changes to it, in the syntax of `--set` (`image=main=shop:2`).
     """
-    async with _reached(client, kubeconfig, context) as (asking, default):
+    async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now
         document: Document
         if isinstance(target, str):
@@ -83,7 +86,7 @@ async def plan(
 
 
 @asynccontextmanager
-async def _reached(
+async def _connect(
     client: Client | None, kubeconfig: str | Path | None, context: str | None
 ) -> AsyncIterator[tuple[Client, str]]:
     if client is not None:

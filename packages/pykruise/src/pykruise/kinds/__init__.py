@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+from msgspec import structs
 
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
@@ -42,6 +43,7 @@ __all__ = [
     "find",
     "in_stored_versions",
     "kinds",
+    "marked_schemas",
     "named",
     "shown_as",
     "shown_of",
@@ -166,6 +168,15 @@ def _spec_schema(name: str) -> Document:
     from pykruise.kube.schemas.crds import structural_schema
 
     return structural_schema(named(name).spec_type)
+
+
+def marked_schemas() -> Iterator[tuple[Resource, Document]]:
+    """Each kind in each of its versions, with the schema of its objects and marks where Kubernetes' types are."""
+    with descriptions.left_out():
+        for kind in kinds():
+            versions = kind.versions(_spec_schema) if callable(kind.versions) else kind.versions
+            for version in versions:
+                yield structs.replace(kind.resource, version=version.name), version.marked_schema()
 
 
 def blank_status_of(kind: "Kind") -> Document:

@@ -34,6 +34,7 @@ from pykruise.kube.ids import Key
 from pykruise.manager.cache_oversight import Oversight
 from pykruise.manager.components import ManagerComponent
 from pykruise.manager.settings import ManagerSettings
+from pykruise.plans.insight import children_at_work
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.runtime.operator import Operator, Work
@@ -110,6 +111,7 @@ class Manager:
                     control=kind.control,
                     settings=settings.of(kind),
                     blank_status=blank_status_of(kind),
+                    children=children_at_work(kind.insight),
                 )
                 for kind in self._kinds
                 if kind.control is not None

@@ -11,18 +11,16 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.manager.known_causes import KnownCauses, created_at, document_of
 from pykruise.manager.manager import Manager
-from pykruise.plans.progress import Count, read_at, with_waits
+from pykruise.plans.progress import Count, read_at, with_waits, with_waits_of_children
 from pykruise.plans.shown import Field, Metrics, Shown
 from pykruise.pods.reasons import AT_REST
-from pykruise.runtime.rollouts import RolloutMeter
 
 _AMOUNTS: Final = (
     ("partition", "spec_strategy_partition"),
@@ -58,6 +56,7 @@ class StateCollector(Collector):
             "1, with how an object is: Progressing, Healthy, Degraded, Paused, Failed or Completed.",
             labels=["kind", "namespace", "name", "phase"],
         )
+        causes = KnownCauses(self._manager)
         for kind in self._manager.kinds:
             if kind.control is None:
                 continue
@@ -66,11 +65,10 @@ class StateCollector(Collector):
             views = [view for view in self._manager.objects(kind) if self._is_shown(view.namespace)]
             documents = [document_of(view) for view in views]
             result = list(zip(views, documents, strict=True))
-            meter = self._manager.rollouts.get(kind.control.name, RolloutMeter())
             for view, document in result:
                 key = Key(view.namespace, view.name)
-                codes = meter.causes.get(key) or (meter.waiting.get(key, ""),)
-                phase = with_waits(kind.shown.progress_of(document).phase, codes)
+                phase = with_waits(kind.shown.progress_of(document).phase, causes.of(kind, key))
+                phase = with_waits_of_children(phase, causes.of_children(kind, key))
                 phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
             if kind.shown.metrics is not None:
                 yield from _series_of(kind.control.name, kind.shown, kind.shown.metrics, result)
@@ -90,7 +88,11 @@ class StateCollector(Collector):
             control.name: kind.resource.kind for kind in self._manager.kinds if (control := kind.control)
         }
         for name, meter in self._manager.rollouts.items():
-            own = {key: causes[0] for key, causes in meter.causes.items() if causes[0] not in AT_REST}
+            own = {
+                key: causes[0]
+                for key, causes in meter.causes.items()
+                if key not in meter.waiting and causes[0] not in AT_REST
+            }
             for key, cause in (*meter.waiting.items(), *own.items()):
                 if self._is_shown(key.namespace):
                     gauge.add_metric([kinds[name], key.namespace, key.name, cause], 1)
@@ -163,40 +165,16 @@ def _common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     shown = GaugeMetricFamily(f"{prefix}_labels", "1, with its labels.", labels=labels)
     for view in views:
         place = [view.namespace, view.name]
-        created.add_metric(place, _creation_time(view))
+        created.add_metric(place, created_at(view))
         generation.add_metric(place, getattr(view, "generation", 0))
         own = {f"label_{_LABEL.sub('_', key)}": value for key, value in getattr(view, "labels", {}).items()}
         shown.add_sample(f"{prefix}_labels", {**own, "namespace": place[0], label: place[1]}, 1)
     yield from (created, generation, shown)
 
 
-def _creation_time(view: Any) -> float:
-    time = getattr(view, "creation_time", "")
-    return parse_time(time) if time else float(getattr(view, "created_at", None) or 0.0)
-
-
 def _build_gauge(label: str, name: str, *labels: str) -> GaugeMetricFamily:
     what = f"{label}: {name.replace('_', ' ')}."
     return GaugeMetricFamily(f"kruise_{label}_{name}", what, labels=["namespace", label, *labels])
-
-
-def document_of(view: Any) -> Document:
-    """Return the fields of a view's object that its progress depends on, as a document."""
-    spec, stored = getattr(view, "spec", None), getattr(view, "stored_status", {})
-    conditions = [*(stored.get("conditions") or ()), *getattr(view, "kstatus", ())]
-    metadata = {
-        "name": view.name,
-        "generation": getattr(view, "generation", None),
-        "annotations": getattr(view, "annotations", {}),
-        "creationTimestamp": format_time(_creation_time(view)),
-    }
-    if getattr(view, "is_deleting", False):
-        metadata["deletionTimestamp"] = "now"
-    return {
-        "metadata": metadata,
-        "spec": msgspec.to_builtins(spec) if spec is not None else {},
-        "status": {**stored, **({"conditions": conditions} if conditions else {})},
-    }
 
 
 def _parse_amount(value: Any) -> tuple[float | None, str]:

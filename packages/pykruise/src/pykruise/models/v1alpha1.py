@@ -1,6 +1,6 @@
 """The kinds in v1alpha1: the objects, and for each kind a module with the types of its fields.
 
-Where both versions have the same fields, the module is that of v1beta1.
+When both versions have the same fields, the module is the one of v1beta1.
 """
 
 from pykruise.kinds.advancedcronjob import types as advancedcronjob
@@ -79,13 +79,13 @@ __all__ = [
 
 
 class AdvancedCronJob(advancedcronjob.AdvancedCronJob, frozen=True, kw_only=True):
-    """Makes Jobs, BroadcastJobs or ImageListPullJobs on a schedule."""
+    """Creates Jobs, BroadcastJobs or ImageListPullJobs on a schedule."""
 
     api_version: str = "apps.kruise.io/v1alpha1"
 
 
 class BroadcastJob(broadcastjob.BroadcastJob, frozen=True, kw_only=True):
-    """Runs one pod to its end on every node that fits."""
+    """Runs one pod to completion on every node that fits."""
 
     api_version: str = "apps.kruise.io/v1alpha1"
 

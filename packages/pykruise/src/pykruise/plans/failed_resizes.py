@@ -1,17 +1,18 @@
-"""Resizes that fail for good, and the pods that are recreated instead; the same for every kind.
+"""Resizes that fail permanently, and the pods that are recreated instead; the same for every kind.
 
 the kubelet reports Infeasible ──▶ recreation_instead() ──▶ the pod is specified for deletion
-the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to be resized, and why it goes
-a write that failed            ──▶ without_other_cause() ──▶ conditions, whose time is that of the first refusal
+                               ──▶ given_up_at() ──▶ when the pod counts as one of an older revision (DaemonSet)
+the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to resize, and why it is recreated
+a failed write                 ──▶ without_other_cause() ──▶ conditions with the time of the first refusal
 
-Pure. A kind asks where its policy lets pods be recreated; how a pod goes is the kind's too.
+Pure. A kind calls these functions if its policy lets pods be recreated. The kind also deletes the pods.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.plans.in_place import InPlaceProgress
+from pykruise.plans.in_place import InPlaceProgress, go_on, is_resize_infeasible
 from pykruise.plans.phases import pod_patch
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec
@@ -24,7 +25,7 @@ from pykruise.runtime.reasons import Reason
 
 
 class WrittenCondition(Protocol):
-    """A condition of a workload, as each kind has its own type of."""
+    """A condition of a workload. Each kind has its own type that fits this protocol."""
 
     @property
     def type(self) -> str:
@@ -40,13 +41,13 @@ class WrittenCondition(Protocol):
 
     @property
     def last_transition_time(self) -> str | None:
-        """Since when it has its status."""
+        """Time since which the condition has its status."""
 
 
 C = TypeVar("C", bound=WrittenCondition)
 
 
-# What kubelets report
+# Infeasible resizes that kubelets report
 
 
 def recreation_instead(
@@ -57,28 +58,50 @@ def recreation_instead(
     settings: InPlaceSettings,
     now: Instant,
 ) -> tuple[Step, ...]:
-    """Specify a pod for deletion that has waited for its resources for long enough, where its policy lets it be
-    recreated; the kind carries that out under all its rules. Empty: it has not, or may not be.
+    """Return the steps that specify a pod for deletion after it has waited for its resources for long enough.
+
+    The policy must let the pod be recreated. The kind deletes the pod under all its rules. Empty: the pod has not
+    waited long enough, or must not be recreated.
     """
     may_be_recreated = policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE and not pod.is_specified_delete
     if not may_be_recreated or not progress.has_given_up(now):
         return ()
-    because = (
-        "its node can never give it its new resources, and has not for "
-        f"{settings.resize_patience_s:g} s: recreated instead"
-    )
-    message = f"pod {pod.name} is recreated: {because}"
+    because = because_infeasible(settings)
     step = Step(
         action=pod_patch(
             pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
         ),
         because=because,
-        done=Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True),
+        done=recreation_note(pod, because),
     )
     return (step,)
 
 
-# What the API server refuses
+def because_infeasible(settings: InPlaceSettings) -> str:
+    """Return the reason to recreate a pod that has waited for resources for long enough."""
+    return (
+        "its node can never give it its new resources, and has not for "
+        f"{settings.resize_patience_s:g} s: recreated instead"
+    )
+
+
+def recreation_note(pod: PodView, because: str) -> Note:
+    """Return the event about a pod that is recreated because of `because`."""
+    message = f"pod {pod.name} is recreated: {because}"
+    return Note(reason=Code.RESIZE_INFEASIBLE, message=message, warning=True)
+
+
+def given_up_at(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Instant) -> dict[str, Instant]:
+    """Return when each pod is given up whose node can never provide its new resources, by uid.
+
+    It serves kinds without a lifecycle state for updating pods.
+    """
+    infeasible = (pod for pod in pods if pod.is_active and is_resize_infeasible(pod))
+    times = ((pod.uid, go_on(pod, now=now, settings=settings).gives_up_at) for pod in infeasible)
+    return {uid: at for uid, at in times if at is not None}
+
+
+# Resizes that the API server refuses
 
 
 def overdue_refusals(
@@ -89,10 +112,10 @@ def overdue_refusals(
     settings: InPlaceSettings,
     now: Instant,
 ) -> dict[str, str]:
-    """The first of these pods that is to be resized, where the API server has refused the last try for long enough, and
-    why it is recreated; else nothing. Those that were not refused have been resized meanwhile.
+    """Return the first pod to resize with the reason to recreate it, if the API server has refused the last try for
+    long enough. Otherwise return nothing. Pods that were not refused have been resized meanwhile.
 
-    `pods`: those whose update may begin now.
+    `pods` are the pods whose update may begin now.
     """
     patience = settings.resize_patience_s
     if refused_since is None or now < refused_since + patience:
@@ -108,7 +131,9 @@ def _is_resized(difference: UpdateSpec | NotInPlace) -> bool:
 
 
 def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:
-    """Since when the condition of this type says that the API server refuses a resize; None: it does not."""
+    """Return the time since which the condition of this type reports that the API server refuses a resize; None: it
+    does not report that.
+    """
     failed = condition_of(conditions, kind)
     if failed is None or (failed.status, failed.reason) != ("True", Code.RESIZE_REFUSED):
         return None
@@ -116,10 +141,10 @@ def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> I
 
 
 def without_other_cause(conditions: Sequence[C], kind: str, reason: Reason) -> Sequence[C]:
-    """The conditions before `reason` is written into the one of this type.
+    """Return the conditions before `reason` is written into the condition of this type.
 
-    A condition keeps its time while it stays True. Without the one that was True for another cause, it has the time of
-    the first refused resize, from which the patience with the API server counts.
+    A condition keeps its time while it stays True. This function removes a condition that was True for another cause,
+    so the new condition has the time of the first refused resize. The wait for the API server counts from that time.
     """
     old = condition_of(conditions, kind)
     if reason.code != Code.RESIZE_REFUSED or old is None or old.reason == reason.code:

@@ -8,7 +8,7 @@ which pods are updated, how many, and with which labels.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
@@ -29,6 +29,7 @@ from pykruise.pods.in_place import (
     difference,
     next_step,
 )
+from pykruise.pods.in_place.declared_features import on_node
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
@@ -143,21 +144,27 @@ def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlacePr
 
 
 def _gives_up_at(pod: PodView, waiting: Waiting, settings: InPlaceSettings) -> Instant | None:
-    pending = pod.condition("PodResizePending")
-    is_infeasible = pending is not None and (pending.status, pending.reason) == ("True", "Infeasible")
-    if not is_infeasible or waiting.since is None:
+    if not is_resize_infeasible(pod) or waiting.since is None:
         return None
     return waiting.since + settings.resize_patience_s
+
+
+def is_resize_infeasible(pod: PodView) -> bool:
+    """Whether the kubelet reports that its node can never give the pod its new resources."""
+    pending = pod.condition("PodResizePending")
+    return pending is not None and (pending.status, pending.reason) == ("True", "Infeasible")
 
 
 class ByRevision(ABC):
     """Differences between pods and their wanted revision, by the pod's revision; computed once per revision.
 
-    `revisions`: stored revisions by the hash in pods' labels.
+    `revisions`: stored revisions by the hash in pods' labels. `undeclaring`: nodes on which no pod is resized as a
+    whole.
     """
 
-    def __init__(self, revisions: Mapping[str, RevisionView]) -> None:
+    def __init__(self, revisions: Mapping[str, RevisionView], *, undeclaring: Collection[str] = ()) -> None:
         self._revisions = revisions
+        self._undeclaring = undeclaring
         self._found: dict[str, UpdateSpec | NotInPlace] = {}
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
@@ -165,7 +172,7 @@ class ByRevision(ABC):
         result = self._found.get(pod.revision)
         if result is None:
             result = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
-        return result
+        return on_node(result, pod.node_name, undeclaring=self._undeclaring) if self._undeclaring else result
 
     @abstractmethod
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:

@@ -17,6 +17,7 @@ from pykruise.kube.resources import Resource
 from pykruise.pods.corrections import Correction
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.runtime.plan import Plan
+from pykruise.runtime.rollouts import ChildrenOf
 from pykruise.runtime.views import Views
 
 
@@ -116,6 +117,17 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that the object binds to nodes; None: the kind binds none."""
     has_observed_generation: bool = True
     """Whether its status has observedGeneration."""
+
+
+def children_at_work(insight: Insight | None) -> ChildrenOf | None:
+    """Children whose waits are their parent's too, from a snapshot of it; None: a kind that creates none. That one has
+    failed is a wait of the parent itself."""
+    children = None if insight is None else insight.children
+    if children is None:
+        return None
+    return lambda snapshot: [
+        (child.resource, child.key) for child in children(snapshot) if not child.has_failed
+    ]
 
 
 def is_owner(workload: Document, dependent: Document) -> bool:

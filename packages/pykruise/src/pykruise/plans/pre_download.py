@@ -14,6 +14,7 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.kube.values.counts import counted
 from pykruise.plans.phases import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.images.pull_jobs import (
@@ -90,7 +91,7 @@ def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) ->
 def over_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str:
     """Return why images could not be pulled in time for an in-place update; empty: they could."""
     if replicas < FEWEST_REPLICAS:
-        return f"{replicas} pods are updated before an image is pulled"
+        return f"{counted(replicas, 'pod is', 'pods are')} updated before an image is pulled"
     return "all pods are updated at once" if partition == 0 and max_unavailable >= replicas else ""
 
 

@@ -7,7 +7,7 @@ Pure. The declaration uses values instead of functions, so that manager/argocd.p
 with the document gets the same phase. This module imports little, for commands that start fast.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -301,8 +301,17 @@ class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 def with_waits(phase: Phase, codes: Iterable[str]) -> Phase:
     """Return the phase of an object that also waits for these reasons, which its status may not contain."""
+    return _phase_with(phase, codes, if_in=OPEN)
+
+
+def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
+    """Return the same for reasons of its children: a status may count a child as done that needs a person."""
+    return _phase_with(phase, codes, if_in=(*OPEN, Phase.COMPLETED))
+
+
+def _phase_with(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:
     causes = NEEDS_A_PERSON.intersection(codes)
-    if phase not in OPEN or not causes:
+    if phase not in if_in or not causes:
         return phase
     return Phase.FAILED if Code.RUN_FAILED in causes else Phase.DEGRADED
 

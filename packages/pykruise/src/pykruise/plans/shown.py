@@ -126,6 +126,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the list of its parts, each with a name."""
     templates: tuple[str, ...] = ()
     """Paths of its pod templates; an object need not have all of them."""
+    has_fixed_template: bool = False
+    """Whether admission refuses another pod template: no image is set."""
     pod_spec: str = ""
     """Path of a pod spec without a template."""
     verbs: Verbs = Verbs()

@@ -400,3 +400,40 @@ def test_either_day_field_is_enough_unless_one_says_nothing_case_65(
         world.at(f"{day}T00:00:30Z").end().sync()
 
     assert world.ticks == [f"{day}T00:00:00Z" for day in days if is_on(day)]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "code"), [("ImagePullBackOff", Code.IMAGE_PULL), ("ContainerCreating", None), (None, None)]
+)
+def test_a_job_whose_pods_cannot_start_is_skipped_with_their_obstacle(
+    waiting: str | None, code: Code | None
+) -> None:
+    # given a Job under way, whose pod waits
+    world = CronWorld(template="jobTemplate", concurrencyPolicy="Forbid").at("2026-01-31T10:01:00Z")
+    (job,) = world.children.values()
+    state = {"waiting": {"reason": waiting}} if waiting else {"running": {}}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True}
+    world.pods = [
+        {
+            "metadata": {
+                "name": "p",
+                "namespace": job["metadata"]["namespace"],
+                "uid": "p",
+                "resourceVersion": "1",
+                "ownerReferences": [
+                    {**owner, "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}
+                ],
+            },
+            "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "job:1"}]},
+            "status": {
+                "phase": "Pending" if waiting else "Running",
+                "containerStatuses": [{"name": "main", "image": "job:1", "imageID": "", "state": state}],
+            },
+        }
+    ]
+    # when
+    skipped = world.plan().skipped
+    # then
+    assert {name: reason.code for name, reason in skipped.items()} == (
+        {job["metadata"]["name"]: code} if code else {}
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
@@ -152,6 +153,53 @@ def test_resources_go_through_the_resize_subresource_unless_they_are_there_alrea
     container["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     # then
     assert [write.subresource for write in writes_of(builder.plan(), "n1")] == stages
+
+
+def infeasible(nodes: int = 3, **rolling: Any) -> DaemonSetBuilder:
+    """A DaemonSet of which the node of one pod can never give it the cpu that the template asks for since 20 s."""
+    builder = updatable(nodes).with_settings(in_place_vertical_scaling=True, uses_resize=True)
+    if rolling:
+        builder.with_rolling(**rolling)
+    for value, cpu in ((builder.old_template, "100m"), (builder.spec["template"], "900")):
+        value["spec"]["containers"][0] |= {"image": "nginx:1", "resources": {"requests": {"cpu": cpu}}}
+    builder.on(*builder.pods)
+    for short in builder.pods:
+        builder.pods[short]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "900"}}
+    state = {
+        "revision": builder.update_hash,
+        "updateTimestamp": "2026-01-31T11:59:40Z",
+        "updateResources": True,
+    }
+    builder.pods["n1"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(state)
+    return builder.set_condition("n1", "PodResizePending", "True", reason="Infeasible", message="too much")
+
+
+def test_what_a_kubelet_can_never_give_is_waited_for_and_then_recreated() -> None:
+    # given a pod whose resize is infeasible: its patience has 100 s left
+    builder = infeasible()
+    plan = builder.plan()
+    # then it is said, and the plan comes back in time
+    assert plan.waiting is not None
+    assert plan.waiting.code == Code.RESIZE_INFEASIBLE
+    assert (deleted(plan), left(plan).keys()) == (set(), {"n1"})
+    assert plan.requeue_after_s == pytest.approx(100)
+    # and when the time is over the pod is replaced
+    late = builder.at(101).plan()
+    assert deleted(late) == {"n1"}
+    assert [note.reason for note in late.notes] == [Code.RESIZE_INFEASIBLE]
+
+
+def test_a_pod_that_is_given_up_keeps_to_the_budget_and_to_a_pause() -> None:
+    # given another pod that is down, and a budget of one
+    assert deleted(infeasible().not_ready("n2").at(101).plan()) == set()
+    # or a pause
+    assert deleted(infeasible(paused=True).at(101).plan()) == set()
+
+
+def test_a_resize_that_another_client_asked_for_is_none_of_its_business() -> None:
+    builder = infeasible().at(101)
+    del builder.pods["n1"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION]
+    assert deleted(builder.plan()) == set()
 
 
 def test_without_its_gate_a_change_of_resources_recreates_the_pod() -> None:

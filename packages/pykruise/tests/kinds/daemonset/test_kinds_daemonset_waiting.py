@@ -187,23 +187,23 @@ def test_pods_that_share_an_obstacle_are_counted() -> None:
     ("builder", "reason", "words", "remedy"),
     [
         (daemonset(paused=True).old("n1", "n2"), "Paused", "2 pods", "paused to false"),
-        (daemonset(paused=True).old("n3").taint("n3", "x:NoSchedule"), "Paused", "1 pods", "paused to false"),
+        (daemonset(paused=True).old("n3").taint("n3", "x:NoSchedule"), "Paused", "1 pod", "paused to false"),
         (
             daemonset(paused=True)
             .old("n1")
             .orphaned("n2")
             .taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
             "Paused",
-            "1 pods",
+            "1 pod",
             "paused to false",
         ),
         (
             daemonset(5, paused=True).surging().old("n5").on("n5", called="b").born(5, "b").unscheduled("b"),
             "Paused",
-            "1 pods",
+            "1 pod",
             "paused to false",
         ),
-        (daemonset().old("n1").on_delete(), "OnDelete", "1 pods", "delete them"),
+        (daemonset().old("n1").on_delete(), "OnDelete", "1 pod", "delete them"),
         (daemonset(partition=2).old("n1", "n2"), "Partition", "2 nodes", "lower"),
         (
             daemonset(selector={"matchLabels": {"canary": "1"}}).old("n1"),
@@ -244,7 +244,7 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
         (daemonset().all_old(), "Updating", "5 pods are of an older template and being updated"),
         (daemonset(5, maxSurge=1, maxUnavailable=0).all_old(), "Updating", "5 pods"),
         (daemonset(5, pods=False), "Creating", "5 of 5 nodes have no pod and get one"),
-        (daemonset().without_pod("n2").old("n1"), "Updating", "1 pods"),
+        (daemonset().without_pod("n2").old("n1"), "Updating", "1 pod"),
         (daemonset(5, paused=True).without_pod("n2").old("n1"), "Creating", "1 of 5 nodes"),
         (daemonset().deleted("n2"), "Creating", "1 of 5 nodes"),
         (daemonset().deleted("n2").not_ready("n2"), "Creating", "1 of 5 nodes"),
@@ -253,23 +253,23 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
             "Creating",
             "5 of 5 nodes",
         ),
-        (daemonset().taint("n3", "x:NoExecute").deleted("n3"), "Deleting", "1 pods are to be deleted"),
-        (daemonset().surging().deleted("n2").on("n2", called="b"), "Deleting", "1 pods are to be deleted"),
-        (daemonset(paused=True).old("n1").on("n2", called="b"), "Deleting", "1 pods are to be deleted"),
+        (daemonset().taint("n3", "x:NoExecute").deleted("n3"), "Deleting", "1 pod is to be deleted"),
+        (daemonset().surging().deleted("n2").on("n2", called="b"), "Deleting", "1 pod is to be deleted"),
+        (daemonset(paused=True).old("n1").on("n2", called="b"), "Deleting", "1 pod is to be deleted"),
         (
             daemonset().unscheduled("n4").without_node("n4").on("n1", called="b"),
             "Deleting",
             "2 pods are to be deleted",
         ),
-        (daemonset().on("n1", called="extra"), "Deleting", "1 pods are to be deleted"),
-        (daemonset().taint("n3", "x:NoExecute"), "Deleting", "1 pods are to be deleted"),
-        (daemonset().unscheduled("n4").without_node("n4"), "Deleting", "1 pods are to be deleted"),
+        (daemonset().on("n1", called="extra"), "Deleting", "1 pod is to be deleted"),
+        (daemonset().taint("n3", "x:NoExecute"), "Deleting", "1 pod is to be deleted"),
+        (daemonset().unscheduled("n4").without_node("n4"), "Deleting", "1 pod is to be deleted"),
         (
             daemonset().unscheduled("n4").deleted("n4").without_node("n4"),
             "Deleting",
-            "1 pods are to be deleted",
+            "1 pod is to be deleted",
         ),
-        (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pods"),
+        (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pod"),
         (daemonset().unscheduled("n2").born(1, "n2"), "Starting", "pods of 1 of 5 nodes are starting"),
         (
             daemonset().unscheduled("n2").born(1, "n2").orphaned("n4"),

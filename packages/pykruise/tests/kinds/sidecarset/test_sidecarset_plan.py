@@ -9,16 +9,17 @@ import pytest
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.refusals import learn
-from pykruise.kinds.sidecarset.snapshot import Refusals, UpgradeRefusal
-from pykruise.kube.documents import Document
+from pykruise.kinds.sidecarset.snapshot import Refusals, SelectedPod, UpgradeRefusal
+from pykruise.kube.documents import Document, encode
 from pykruise.kube.errors import ErrorStatus, ForbiddenError
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, Code
+from pykruise.pods.view.decoding import project_pod
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan
 from support.sidecar_world import SidecarWorld, upgraded
-from support.sidecarsets import container, hot, sidecarset
+from support.sidecarsets import container, hot, pod, sidecarset
 
 HASH = "kruise.io/sidecarset-hash"
 
@@ -277,3 +278,32 @@ def test_a_condition_that_cannot_be_written_holds_up_nothing() -> None:
     (stage,) = (stage for stage in world.plan().stages if stage.purpose == Purpose.SET_CONDITIONS)
     assert stage.is_optional
     assert stage.regardless
+
+
+# ── pods without its sidecars ────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code"),
+    [
+        ({"creationTimestamp": "2020-01-01T00:00:00Z"}, Code.NOT_INJECTED),
+        ({"creationTimestamp": "2099-01-01T00:00:00Z"}, Code.NOT_INJECTED),
+        ({"namespace": "kube-system"}, Code.NOT_INJECTED),
+        ({"annotations": {"kruise.io/sidecarset-injected-list": "next"}}, Code.CANARY),
+    ],
+)
+def test_a_selected_pod_without_sidecars_is_skipped_with_the_reason(
+    metadata: dict[str, Any], code: Code
+) -> None:
+    world = started()
+    snapshot = msgspec.structs.replace(world.snapshot(), canaries=("next",))
+    bare = {"uid": "u", "resourceVersion": "1", "namespace": "shop", **metadata}
+    old = project_pod(encode(pod(name="old", metadata=bare)))
+    skipped = plan_sidecarset(msgspec.structs.replace(snapshot, selected=[SelectedPod(pod=old)])).skipped
+    assert {label: reason.code for label, reason in skipped.items()} == {f"{bare['namespace']}/old": code}
+
+
+def test_a_pod_with_its_sidecars_is_not_one_without() -> None:
+    world = started()
+    selected = [SelectedPod(pod=managed.pod) for managed in world.snapshot().pods]
+    assert plan_sidecarset(msgspec.structs.replace(world.snapshot(), selected=selected)).skipped == {}

@@ -31,7 +31,13 @@ def woken(on: Any, old: Any, new: Any) -> list[str]:
 def carrying(names: str | None, *, name: str = "web-1", namespace: str = "shop") -> PodView:
     """A pod that lists these SidecarSets; None: it has no annotations."""
     annotations = {} if names is None else {"kruise.io/sidecarset-injected-list": names}
-    metadata = {"uid": "u", "resourceVersion": "1", "namespace": namespace, "annotations": annotations}
+    metadata = {
+        "uid": "u",
+        "resourceVersion": "1",
+        "namespace": namespace,
+        "annotations": annotations,
+        "labels": {"app": "selected-by-none"},
+    }
     return project_pod(encode(pod(name=name, metadata=metadata)))
 
 
@@ -57,6 +63,13 @@ def test_a_pod_is_about_the_sidecarsets_that_it_lists_or_listed(
 def test_a_pod_without_annotations_is_about_none() -> None:
     assert woken(POD_VIEWS, None, carrying(None)) == []
     assert woken(POD_VIEWS, carrying("a"), carrying(None)) == ["a"]
+
+
+def test_a_pod_without_sidecars_is_about_the_sidecarsets_that_select_it() -> None:
+    matching = project_pod(encode(pod(metadata={"uid": "u", "resourceVersion": "1"})))
+    assert woken(POD_VIEWS, None, matching) == ["all", "gold"]
+    assert woken(POD_VIEWS, matching, None) == ["all", "gold"]
+    assert woken(POD_VIEWS, matching, matching) == []
 
 
 def test_a_change_of_itself_is_about_itself() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.snapshot_reads import (
@@ -24,6 +25,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.reasons import Code
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Memories, Read
@@ -426,3 +428,35 @@ async def test_the_status_that_is_planned_against_is_the_one_that_caches_show_at
     cluster.meanwhile = lambda: cluster.show(SPREAD_VIEWS, later)
     assert (await cluster.seen()).spread.resource_version == 8
     assert view(later).key == Key(NAMESPACE, "ws")
+
+
+# ── patches ──────────────────────────────────────────────────────────────────
+
+
+async def test_patches_are_tried_on_the_template_once_until_it_or_they_change() -> None:
+    # given a patch that makes invalid pods
+    wrong = {"spec": {"tolerations": [{"key": "x", "operator": "Exists", "value": "no"}]}}
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    target = workload(CLONE_SET, replicas=2, template=template)
+    cluster = Cluster(spread(subset("a", patch=wrong)), targets=[target])
+    # when
+    first = await cluster.seen()
+    again = await cluster.seen()
+    # then
+    assert {name for name, _ in first.patch_errors} == {"a"}
+    assert again.patch_errors == first.patch_errors
+    assert cluster.asked == ["web"]
+    assert plan_spread(first).waiting is not None
+    assert plan_spread(first).waiting.code == Code.PATCH  # type: ignore[union-attr]
+    # when the template changes
+    target["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:2"
+    cluster.show(TARGET_VIEWS[GroupKind("apps.kruise.io", "CloneSet")], target)
+    await cluster.seen()
+    # then it is read again, and never without a patch
+    assert cluster.asked == ["web", "web"]
+    plain = Cluster(spread(subset("a")), targets=[target])
+    assert (await plain.seen()).patch_errors == ()
+    assert plain.asked == []

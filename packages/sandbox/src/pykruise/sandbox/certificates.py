@@ -1,9 +1,9 @@
 """Identity of the sandbox's API server, and its address for clients: certificates and a kubeconfig.
 
     issue(now) ──▶ Certificate (CA, serving certificate and key as PEM) ──▶ HttpFront
-    url + CA + token ──▶ kubeconfig_document() ──▶ write_kubeconfig() ──▶ a file only its owner can read
+    url + CA + token ──▶ kubeconfig_document() ──▶ write_kubeconfig() ──▶ a file that only its owner can read
 
-A new authority is made at every start; its private key is thrown away once it has signed the one certificate.
+Every start creates a new authority. Its private key is discarded after it has signed the one certificate.
 """
 
 import base64
@@ -26,11 +26,11 @@ from pykruise.kube.values.x509 import alternative_names, certificate_builder, ke
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _VALID_S: Final = 365 * 86400.0
 _SKEW_S: Final = 3600.0
-"""Certificates are valid from a little before now, for clients whose clock is behind."""
+"""Seconds before now from which certificates are valid, for clients whose clock is behind."""
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """A serving certificate with its key, and the authority that signed it; all PEM."""
+    """A serving certificate with its key, and the certificate of the authority that signed it; all PEM."""
 
     authority: bytes
     chain: bytes
@@ -39,7 +39,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
-    """A certificate (ECDSA P-256, a year from `now`) for these names and addresses, by a CA of its own."""
+    """Issue a certificate (ECDSA P-256, valid for a year from `now`) for these names and addresses, by a new CA."""
     start, end = now - _SKEW_S, now + _VALID_S
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca = (
@@ -80,7 +80,7 @@ def issue(*, now: Instant, hosts: Sequence[str] = LOOPBACK) -> Certificate:
 
 
 def kubeconfig_document(url: str, ca_pem: bytes, token: str, context: str = "pykruise") -> dict[str, Any]:
-    """A kubeconfig with one cluster, one user and one context, all of that name."""
+    """Build a kubeconfig with one cluster, one user and one context, all with this name."""
     authority = base64.b64encode(ca_pem).decode()
     return {
         "apiVersion": "v1",
@@ -93,13 +93,13 @@ def kubeconfig_document(url: str, ca_pem: bytes, token: str, context: str = "pyk
 
 
 def write_kubeconfig(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
-    """Write a kubeconfig for the owner's eyes only (mode 0600), whole or not at all.
+    """Write a kubeconfig that only its owner can read (mode 0600), atomically.
 
-    Missing folders are made. Raises OSError when the file cannot be written; what was there stays then.
+    Missing folders are created. Raises OSError when the file cannot be written; an existing file then stays.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")  # has mode 0600
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")  # created with mode 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             yaml.safe_dump(dict(document), file, sort_keys=False)

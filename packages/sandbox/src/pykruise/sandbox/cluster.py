@@ -5,9 +5,9 @@
 
 ClusterSettings, clock, rng ──▶ Cluster: ApiServer ◀── LocalTransport ◀── Client ◀── components
 
-The cluster owns every task and ends them all when it is left: first what was added to it, then its own parts,
-last started first. A part that dies is logged at once, makes `wait_failed()` return, and is raised as
-ComponentError when the cluster is left. Equal seeds and a clock of the (virtual) loop give equal runs.
+The cluster owns every task and ends all of them when its context is left: first the components that were added to it,
+then its own, in reverse order of their start. When a component dies, the cluster logs it immediately, `wait_failed()`
+returns, and leaving the context raises ComponentError. Equal seeds and a clock of the (virtual) loop give equal runs.
 """
 
 import asyncio
@@ -67,46 +67,47 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a sandbox cluster. Times are in seconds."""
 
     kubernetes: str = NEWEST_MINOR
-    """The minor that the cluster is of: its fields, defaults and rules, and the version that it reports."""
+    """Minor version of the cluster: it decides fields, defaults and rules, and the reported version."""
     nodes: int = 3
-    """Named `node-1` and on."""
+    """Number of nodes, named `node-1` and so on."""
     pods_per_node: int = 110
     node_cpu: str = "32"
     node_memory: str = "128Gi"
     zones: tuple[str, ...] = ("z1", "z2", "z3")
-    """The nodes take turns in them."""
+    """Zones of the nodes, assigned round-robin."""
     kubelet: KubeletSettings = KubeletSettings()
-    """How long things take on the nodes."""
+    """Durations on the nodes."""
     agents: MakeAgents | None = None
-    """Further agents of the nodes, beside kubelets."""
+    """Agents that run on the nodes besides the kubelets."""
     start_s: float | None = None
-    """Instead of `kubelet.start_s`, and without jitter: containers start after exactly this time."""
+    """Replaces `kubelet.start_s`, without jitter: containers start after exactly this time."""
     ready_s: float | None = None
-    """Instead of `kubelet.ready_s`."""
+    """Replaces `kubelet.ready_s`."""
     stop_s: float | None = None
-    """Instead of `kubelet.stop_s`."""
+    """Replaces `kubelet.stop_s`."""
     scheduled_events: bool = False
-    """Whether each binding is an Event too, as in a real cluster."""
+    """Whether the scheduler writes an Event for each binding, as in a real cluster."""
     tracks_fields: bool = True
-    """Whether the API server keeps managedFields; without them writes cost less."""
+    """Whether the API server keeps managedFields. Writes cost less without them."""
     rbac: bool = False
-    """Whether users may do only what roles say."""
+    """Whether users may only do what their roles allow."""
     service_accounts: bool = False
-    """Whether pods get the account of their namespace, and a volume with its token."""
+    """Whether pods get the service account of their namespace, and a volume with its token."""
     checks_accounts: bool = True
-    """Whether a pod that names a service account other than `default` is refused while it does not exist."""
+    """Whether a pod is refused while the service account that it names (other than `default`) does not exist."""
     steady_watches: bool = False
-    """Whether the watches of all clients in this process last for ever, and are silent while nothing happens; those of
-    the cluster's own components do in any case."""
+    """Whether the watches of all clients in this process never end, and send nothing while nothing changes. Watches
+    of the cluster's own components always do so.
+    """
     waits_for_volumes: bool = True
-    """Whether pods wait for their claims to be bound, where the controller `claims` runs."""
+    """Whether pods wait until their claims are bound, when the controller `claims` runs."""
     controllers: tuple[str, ...] | None = None
-    """Names of the built-in controllers that run; None: all, empty: none. Fewer start sooner."""
+    """Names of the built-in controllers that run; None: all; empty: none. Fewer controllers start faster."""
     collected: tuple[Resource, ...] | None = None
-    """Resources that the garbage collector follows; None: all served ones."""
+    """Resources that the garbage collector watches; None: all served ones."""
 
     def kubelet_settings(self) -> KubeletSettings:
-        """`kubelet` with the shortcuts applied."""
+        """`kubelet` with the replacements applied."""
         changes: dict[str, Any] = {}
         if self.start_s is not None:
             changes |= {"start_s": self.start_s, "start_jitter": 0.0}
@@ -118,7 +119,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComponentError(RuntimeError):
-    """A part of the cluster ended although it was not stopped; the cause is what it raised."""
+    """A component of the cluster ended although it was not stopped. The cause is the exception that it raised."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name}: {problem}")
@@ -132,14 +133,15 @@ class _Running(msgspec.Struct):
 
 
 class _Webhooks:
-    """A WebhookCaller that is made when a webhook is called first: most clusters have none, and its HTTP client takes
-    longer to load than a small cluster to start."""
+    """A WebhookCaller that is created for the first call of a webhook: most clusters have no webhooks, and loading
+    its HTTP client takes longer than starting a small cluster.
+    """
 
     def __init__(self) -> None:
         self._caller: WebhookCaller | None = None
 
     async def call(self, target: "CallTarget", body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """See WebhookCaller."""
+        """Call a webhook, as WebhookCaller does."""
         if self._caller is None:
             from pykruise.sandbox.webhook_caller import WebhookCaller
 
@@ -147,18 +149,17 @@ class _Webhooks:
         return await self._caller.call(target, body, timeout_s=timeout_s)
 
     async def close(self) -> None:
-        """Let go of the connections, if there are any."""
+        """Close the connections, if there are any."""
         if self._caller is not None:
             await self._caller.close()
 
 
 class Cluster:
-    """A cluster, running while the context is entered. Make it inside a running event loop.
+    """A cluster that runs while its context is entered. Create it inside a running event loop.
 
-    `clock`: by default wall time that runs with the event loop. `rng`: where all uids, names and delays come
-    from; by default unpredictable. `storage`, `reviewers`, `conversions`: handed to the ApiServer.
-    `startables` are called with the cluster once its own parts run, and what they return is run and stopped
-    with it.
+    `clock`: by default wall time that advances with the event loop. `rng`: source of all uids, names and delays; by
+    default unpredictable. `storage`, `reviewers`, `conversions`: arguments of the ApiServer. `startables` are called
+    with the cluster after its own components have started. Their results are run and stopped with the cluster.
     """
 
     def __init__(
@@ -203,7 +204,7 @@ class Cluster:
         self.transport = self.transport_for(ADMIN, managed_fields=True)
         self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
 
-        # As long as this process is there, nothing can break the watches of the cluster's own components.
+        # Nothing can break the watches of the cluster's own components while this process runs.
         node_client, scheduler_client, manager_client = (
             self.client_for(user, user_agent=agent, steady=True)
             for user, agent in (
@@ -212,7 +213,8 @@ class Cluster:
                 ("system:kube-controller-manager", "kube-controller-manager"),
             )
         )
-        # One mirror of all pods serves kubelets, scheduler and collector: decoding is most of what they cost.
+        # Kubelets, scheduler and garbage collector share one cache of all pods, because decoding is most of their
+        # cost.
         self._pods = Cache(
             node_client,
             PODS,
@@ -272,10 +274,10 @@ class Cluster:
             nodes=self._nodes,
             names=self.settings.controllers,
         )
-        self._let_scheduler_see_volumes()
+        self._connect_scheduler_to_volumes()
 
-    def _let_scheduler_see_volumes(self) -> None:
-        """Pods wait for their claims, where claims are bound."""
+    def _connect_scheduler_to_volumes(self) -> None:
+        """Let pods wait for their claims, if the controller that binds claims runs."""
         if not self.settings.waits_for_volumes:
             return
         claims, volumes, classes, budgets = (
@@ -290,14 +292,14 @@ class Cluster:
         if claims is not None and volumes is not None and classes is not None:
             self.scheduler.mind(SchedulerSurroundings(claims, volumes, classes, budgets))
 
-    # ── ways in ──────────────────────────────────────────────────────────────
+    # ── clients ──────────────────────────────────────────────────────────────
 
     def transport_for(
         self, user: str, *, managed_fields: bool = False, steady: bool = False
     ) -> LocalTransport:
-        """A transport whose requests come from that user; closed with the cluster.
+        """Return a transport whose requests are sent by that user. It is closed with the cluster.
 
-        Objects come without managedFields, which costs less, unless they are asked for. `steady`: see LocalTransport.
+        By default objects have no managedFields, which costs less. `steady`: see LocalTransport.
         """
         transport = LocalTransport(
             self.server,
@@ -311,8 +313,8 @@ class Cluster:
     def client_for(
         self, user: str, *, user_agent: str = "", managed_fields: bool = False, steady: bool = False
     ) -> Client:
-        """A client of that user. `user_agent` names the field manager of what it writes."""
-        # Nothing is between here and the server: the limit only keeps one part from crowding out the others.
+        """Return a client of that user. `user_agent` names the field manager of its writes."""
+        # There is no network, so the limit only prevents that one component delays the others.
         limiter = Limiter(start=64, minimum=32, maximum=256)
         return Client(
             self.transport_for(user, managed_fields=managed_fields, steady=steady),
@@ -323,12 +325,12 @@ class Cluster:
         )
 
     def client_as(self, user: User) -> Client:
-        """A client with the rights that the API server grants."""
+        """Return a client with the rights that the API server grants to the user."""
         transport = LocalTransport(self.server, user=user)
         self._transports.append(transport)
         return Client(transport, clock=self.clock, user_agent="pykruise", rng=self._branch())
 
-    # ── life ─────────────────────────────────────────────────────────────────
+    # ── start and stop ───────────────────────────────────────────────────────
 
     async def __aenter__(self) -> Self:
         try:
@@ -346,9 +348,9 @@ class Cluster:
             self.raise_failure()
 
     async def start(self) -> None:
-        """Start every part; returns when the nodes are registered and the controllers have seen everything.
+        """Start all components. Return when the nodes are registered and the controllers' caches are synced.
 
-        Raises ComponentError when a part dies on the way.
+        Raises ComponentError when a component dies meanwhile.
         """
         for cache in (self._pods, self._nodes):
             self._in_background(cache.run, f"cache of {cache.resource}")
@@ -366,7 +368,7 @@ class Cluster:
             self.add(type(component).__name__, component)
 
     async def stop(self) -> None:
-        """End every part gracefully, the one started last first. Does nothing the second time."""
+        """End all components gracefully, in reverse order of their start. Does nothing the second time."""
         self._is_stopping = True
         while self._running:
             part = self._running.pop()
@@ -393,29 +395,29 @@ class Cluster:
         await self._webhooks.close()
 
     def add(self, name: str, component: SandboxComponent) -> None:
-        """Run a further part until the cluster stops; it is stopped before those added earlier."""
+        """Run another component until the cluster stops. It is stopped before components that were added earlier."""
         task = asyncio.create_task(self._supervise(name, component.run), name=name)
         self._running.append(_Running(name, component, task))
 
     @property
     def failures(self) -> Sequence[ComponentError]:
-        """The parts that died, in order."""
+        """Errors of the components that died, in order."""
         return tuple(self._failures)
 
     async def wait_failed(self) -> ComponentError:
-        """Return when a part has died: the first that did."""
+        """Wait until a component has died, and return the error of the first."""
         await self._has_failed.wait()
         return self._failures[0]
 
     def raise_failure(self) -> None:
-        """Raise the ComponentError of the first part that died, if any has."""
+        """Raise the ComponentError of the first component that died, if there is one."""
         if self._failures:
             raise self._failures[0]
 
     # ── inside ───────────────────────────────────────────────────────────────
 
     def _branch(self) -> random.Random:
-        """A source of its own for each part: what one draws does not change what another gets."""
+        """Create a separate random source for a component, so that the draws of one component do not affect another."""
         return random.Random(self._rng.getrandbits(64))
 
     async def _wait_ready(self) -> None:

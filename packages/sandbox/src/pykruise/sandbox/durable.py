@@ -1,12 +1,12 @@
-"""A Storage that is still there on the next start: an SQLite file beside the objects in memory.
+"""A Storage that survives a restart: an SQLite file beside the objects in memory.
 
-commit(change) ──▶ one transaction in DIR/cluster.db ──▶ MemoryStorage ──▶ the answer goes out
+commit(change) ──▶ one transaction in DIR/cluster.db ──▶ MemoryStorage ──▶ the answer is sent
 open(DIR)      ──▶ objects, newest revision            ──▶ MemoryStorage, its history compacted up to there
 
-What was answered is in the file: it survives the end of this process at any moment, kill -9 included (a
-power cut may cost the last moments, see `PRAGMA synchronous`). Only the present state is kept, not the
-history: revisions go on where they were, and watches from before the start learn that by 410. A file that is
-not one of ours, or is damaged, is never written to.
+A write that has been answered is in the file: it survives the end of this process at any moment, even kill -9 (a
+power failure may lose the last moments, see `PRAGMA synchronous`). Only the present state is stored, not the history.
+Revisions continue after a restart, and watches from before the restart get 410. A file of another program, or a
+damaged file, is never written to.
 """
 
 import json
@@ -24,7 +24,7 @@ from pykruise.sandbox.apiserver.requests.statuses import internal_error
 _log = logging.getLogger(__name__)
 
 _FILE: Final = "cluster.db"
-_APPLICATION: Final = 0x70796B72  # "pykr", in the file's header
+_APPLICATION: Final = 0x70796B72  # "pykr" in the file's header
 _FORMAT: Final = 2
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
@@ -44,20 +44,22 @@ _ADVANCE: Final = "UPDATE state SET value = ? WHERE key = 'revision'"
 
 
 class DataDirError(Exception):
-    """The data directory cannot be used; the text is one line that says why."""
+    """The data directory cannot be used. The message is one line with the reason."""
 
 
 def _make_private(directory: Path) -> None:
-    """The directory for its owner alone: Secrets are in it. One that has other things in it too keeps its mode."""
+    """Make the directory accessible to its owner only, because it has Secrets. A directory with other files keeps its
+    mode.
+    """
     directory.mkdir(parents=True, exist_ok=True, mode=_DIRECTORY_MODE)
     if all(path.name.startswith(_FILE) for path in directory.iterdir()):
         directory.chmod(_DIRECTORY_MODE)
 
 
 class DurableStorage:
-    """A Storage in `directory`, which is made when it is missing. Close it when the API server has ended.
+    """A Storage in `directory`, which is created when it is missing. Close it after the API server has ended.
 
-    Raises DataDirError: not writable, in use by another process, damaged, or not one of ours.
+    Raises DataDirError when the file is not writable, in use by another process, damaged, or of another program.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -68,13 +70,13 @@ class DurableStorage:
         except OSError as err:
             raise DataDirError(f"{directory}: cannot be made: {err.strerror or err}") from err
         try:
-            self._db = self._open()
+            self._db = self._open_database()
         except sqlite3.Error as err:
             raise DataDirError(f"{self.path}: {_explain(err)}") from err
         except OSError as err:
             raise DataDirError(f"{self.path}: cannot be read: {err.strerror or err}") from err
         try:
-            self._memory = self._restored()
+            self._memory = self._restore()
         except (sqlite3.Error, ValueError) as err:
             self._db.close()
             text = _explain(err) if isinstance(err, sqlite3.Error) else f"is damaged: {err}"
@@ -84,12 +86,12 @@ class DurableStorage:
             raise
 
     def close(self) -> None:
-        """Put everything into the one file and let go of it."""
+        """Write everything into the one file and release it."""
         with suppress(sqlite3.Error):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.close()
 
-    # ── a Storage ────────────────────────────────────────────────────────────
+    # ── Storage ──────────────────────────────────────────────────────────────
 
     @property
     def revision(self) -> int:
@@ -110,14 +112,14 @@ class DurableStorage:
         self._memory.compact(revision)
 
     def commit(self, change: StorageChange) -> None:
-        """The file first, memory after it: what cannot be kept has not happened.
+        """Commit to the file first and to memory second, so that a write that cannot be stored has no effect.
 
-        Raises a Refusal (500) when the file cannot be written, a full disk for instance.
+        Raises a Refusal (500) when the file cannot be written, for instance because the disk is full.
         """
         if change.revision != self.revision + 1:
             raise ValueError(f"revision {change.revision} does not follow {self.revision}")
         try:
-            self._write(change)
+            self._write_change(change)
         except sqlite3.Error as err:
             with suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
@@ -129,10 +131,10 @@ class DurableStorage:
         self._is_full = False
         self._memory.commit(change)
 
-    def _write(self, change: StorageChange) -> None:
+    def _write_change(self, change: StorageChange) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         if change.new is not None:
-            self._db.execute(_PUT, _row(change.shelf, change.new))
+            self._db.execute(_PUT, _to_row(change.shelf, change.new))
         elif change.old is not None:
             self._db.execute(_REMOVE, (change.shelf, *change.old.key))
         self._db.execute(_ADVANCE, (change.revision,))
@@ -140,27 +142,27 @@ class DurableStorage:
 
     # ── opening ──────────────────────────────────────────────────────────────
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_database(self) -> sqlite3.Connection:
         if self.path.exists() and self.path.stat().st_size:
             self._check_header()
-        # SQLite gives its further files the mode of the first.
+        # SQLite gives its other files the mode of the first one.
         self.path.touch(mode=_FILE_MODE)
         for path in self.path.parent.glob(f"{_FILE}*"):
             path.chmod(_FILE_MODE)
         db = sqlite3.connect(self.path, isolation_level=None, timeout=0.5)
         try:
-            # One process alone: a second one must not write what the first does not know.
+            # Only one process may use the file, because another one would not know its writes.
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
             db.execute("BEGIN EXCLUSIVE")
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-                # Before the switch to WAL: the header must tell whose file it is from the very first.
+                # Before the switch to WAL, so that the header identifies the file from the beginning.
                 db.execute(f"PRAGMA application_id = {_APPLICATION}")
                 db.execute(f"PRAGMA user_version = {_FORMAT}")
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     db.execute(statement)
             db.execute("COMMIT")
             db.execute("PRAGMA journal_mode = WAL")
-            # In WAL mode a commit survives the end of the process without waiting for the disk.
+            # In WAL mode a commit survives the end of the process without a sync to disk.
             db.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
             db.close()
@@ -168,7 +170,7 @@ class DurableStorage:
         return db
 
     def _check_header(self) -> None:
-        """Refuse what is not ours before SQLite gets to touch it.
+        """Refuse a file of another program before SQLite accesses it.
 
         Raises DataDirError. (Bytes 60 to 71 of an SQLite file are its user version and application id.)
         """
@@ -186,16 +188,16 @@ class DurableStorage:
                 f"{self.path}: has format {version}, this version reads {_FORMAT}; left as it is"
             )
 
-    def _restored(self) -> MemoryStorage:
+    def _restore(self) -> MemoryStorage:
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise DataDirError(f"{self.path}: is damaged: {' '.join(str(verdict).split())}; left as it is")
         row = self._db.execute("SELECT value FROM state WHERE key = 'revision'").fetchone()
         if row is None:
             raise DataDirError(f"{self.path}: is damaged: it has no revision; left unchanged")
-        return MemoryStorage.restored(self._objects(), revision=int(row[0]))
+        return MemoryStorage.restored(self._read_objects(), revision=int(row[0]))
 
-    def _objects(self) -> Iterator[tuple[str, Stored]]:
+    def _read_objects(self) -> Iterator[tuple[str, Stored]]:
         rows = self._db.execute(
             "SELECT shelf, namespace, name, uid, revision, labels, fields, raw, managed FROM objects"
         )
@@ -212,7 +214,7 @@ class DurableStorage:
             yield shelf, stored
 
 
-def _row(shelf: str, stored: Stored) -> tuple[object, ...]:
+def _to_row(shelf: str, stored: Stored) -> tuple[object, ...]:
     return (
         shelf,
         stored.key.namespace,
@@ -227,7 +229,7 @@ def _row(shelf: str, stored: Stored) -> tuple[object, ...]:
 
 
 def _explain(err: sqlite3.Error) -> str:
-    """Explanation of SQLite's error for the person who started this."""
+    """Explain SQLite's error to the user."""
     match getattr(err, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return "is in use by another process"

@@ -1,13 +1,13 @@
-"""Deletes what has lost all its owners, and carries out foreground and orphan deletion.
+"""Deletes objects whose owners are all deleted, and executes foreground and orphan deletion.
 
-discovery ──▶ a cache for every resource ──changes──▶ OwnerGraph (who owns whom, by uid) ──▶ queue
-queue ──▶ _collect(object):  all owners gone      ──▶ DELETE (uid, resourceVersion)
-                             some owners gone     ──▶ their references are taken off
-                             "foregroundDeletion" ──▶ dependents go first, then the finalizer
-                             "orphan"             ──▶ dependents lose the reference, then the finalizer goes
+discovery ──▶ a cache for every resource ──changes──▶ OwnerGraph (owners and dependents, by uid) ──▶ queue
+queue ──▶ _collect(object):  all owners deleted   ──▶ DELETE (uid, resourceVersion)
+                             some owners deleted  ──▶ their references are removed
+                             "foregroundDeletion" ──▶ dependents are deleted first, then the finalizer is removed
+                             "orphan"             ──▶ dependents lose the reference, then the finalizer is removed
 
-Rules: Kubernetes' garbage collector. That an owner is gone is believed only after a live GET: the caches may
-be behind. A uid never comes back, so that answer is kept. The dependents of an object are looked through once.
+Same rules as Kubernetes' garbage collector. An owner counts as deleted only after a live GET, because the caches may
+be behind. A uid is never reused, so the answer is remembered. The dependents of an object are enqueued once.
 """
 
 import asyncio
@@ -38,19 +38,19 @@ from pykruise.sandbox.running import happens_before, run_beside
 
 _log = logging.getLogger(__name__)
 
-_REFRESH_S = 300.0  # discovery is read again this often ...
+_REFRESH_S = 300.0  # discovery is read again at this interval ...
 _SETTLE_S = 0.2  # ... and this long after a CRD has changed
-_SYNC_TIMEOUT_S = 30.0  # a resource that cannot be listed holds up the others no longer than this
+_SYNC_TIMEOUT_S = 30.0  # longest time that a resource that cannot be listed delays the others
 _AT_ONCE = 20
 _REMEMBERED = 10_000
 
 
-# Events go by themselves and own nothing; there are many of them.
+# Events expire automatically and own nothing, and there are many of them.
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
 class _Owner(Enum):
-    """How one owner of an object is."""
+    """State of one owner of an object."""
 
     SOLID = "there"
     DELETING = "waits for its dependents to go"
@@ -59,15 +59,15 @@ class _Owner(Enum):
 
 
 class CollectorStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How the collector is."""
+    """Counts of the collector."""
 
     resources: int
     objects: int
     with_owners: int
-    """uids that some object names as its owner."""
+    """Number of uids that an object names as its owner."""
     deletions: int
     live_reads: int
-    """GETs that made sure of an owner's absence."""
+    """GETs that confirmed the absence of an owner."""
     synced: bool
 
 
@@ -75,14 +75,14 @@ class _Watched(msgspec.Struct):
     cache: Cache[Any]
     unsubscribe: Callable[[], None]
     task: asyncio.Task[Any] | None
-    """None for a cache that is shared, which its owner runs."""
+    """None for a shared cache, which its owner runs."""
 
 
 class GarbageCollector:
-    """Collects garbage over all resources that discovery shows, also those of CRDs that come later.
+    """Collects garbage of all resources in discovery, including those of later CRDs.
 
-    `shared`: caches that run elsewhere, used instead of ones of its own (their values: see `GraphObject`).
-    `only`: these resources, without asking discovery.
+    `shared`: caches that run elsewhere, used instead of own ones (for their values see `GraphObject`).
+    `only`: these resources, without discovery.
     Component: `run()` until `stop()`.
     """
 
@@ -128,7 +128,7 @@ class GarbageCollector:
     # ── running ──────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Collect until `stop()` or until cancelled."""
+        """Collect garbage until `stop()` or cancellation."""
         try:
             async with asyncio.TaskGroup() as group:
                 await run_beside(self._work(), self._keep_inventory(group))
@@ -145,22 +145,22 @@ class GarbageCollector:
             await self._controller.run()
 
     async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
+        """Finish the writes in progress; then `run()` returns."""
         self._queue.close()
         self._stopped.set()
         await self._controller.stop()
 
     async def wait_synced(self) -> None:
-        """Return when everything that is served has been seen once."""
+        """Return when the caches of all served resources are synced."""
         await self._is_synced.wait()
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The resources that are watched now."""
+        """The resources that are watched at present."""
         return tuple(self._watched)
 
     def stats(self) -> CollectorStats:
-        """How it is now."""
+        """The present counts."""
         return CollectorStats(
             resources=len(self._watched),
             objects=len(self._graph.ids),
@@ -170,12 +170,12 @@ class GarbageCollector:
             synced=self._is_synced.is_set(),
         )
 
-    # ── what is served ───────────────────────────────────────────────────────
+    # ── served resources ─────────────────────────────────────────────────────
 
     async def _keep_inventory(self, group: asyncio.TaskGroup) -> None:
         while True:
             try:
-                await self._refresh(group)
+                await self._refresh_watches(group)
             except (KubeError, msgspec.DecodeError) as err:
                 _log.warning("garbage collector: discovery: %s; again in %g s", err, _SETTLE_S)
                 await asyncio.sleep(_SETTLE_S)
@@ -187,20 +187,22 @@ class GarbageCollector:
                 pass
             self._refresh_now.clear()
 
-    async def _refresh(self, group: asyncio.TaskGroup) -> None:
-        """Watch what is new, stop watching what is no longer served."""
+    async def _refresh_watches(self, group: asyncio.TaskGroup) -> None:
+        """Watch new resources, and stop watching resources that are no longer served."""
         inventory = self._only or await discover(self._client)
         served = dict.fromkeys(
             resource for resource in inventory.resources if (resource.group, resource.plural) not in _IGNORED
         )
-        # What could not be read may well be there still.
+        # Resources whose discovery failed may still be served.
         for resource in self._watched:
             if resource.api_version in inventory.failed:
                 served[resource] = None
         inventory = msgspec.structs.replace(inventory, resources=tuple(served))
         for resource in [known for known in self._watched if known not in served]:
-            self._unwatch(resource)
-        started = [self._watch(resource, group) for resource in served if resource not in self._watched]
+            self._unwatch_resource(resource)
+        started = [
+            self._watch_resource(resource, group) for resource in served if resource not in self._watched
+        ]
         has_news = inventory.resources != self._inventory.resources
         self._inventory = inventory
         if not self._is_synced.is_set():
@@ -214,7 +216,7 @@ class GarbageCollector:
                 self._queue.add(target)
             self._unresolved.clear()
 
-    def _watch(self, resource: Resource, group: asyncio.TaskGroup) -> Cache[Any]:
+    def _watch_resource(self, resource: Resource, group: asyncio.TaskGroup) -> Cache[Any]:
         cache = self._shared.get(resource)
         task = None
         if cache is None:
@@ -230,7 +232,7 @@ class GarbageCollector:
             on_change(Change(Key(value.namespace, value.name), None, value))
         return cache
 
-    def _unwatch(self, resource: Resource) -> None:
+    def _unwatch_resource(self, resource: Resource) -> None:
         watched = self._watched.pop(resource)
         del self._caches[resource]
         watched.unsubscribe()
@@ -244,7 +246,7 @@ class GarbageCollector:
             for value in watched.cache.values():
                 self._enqueue_affected(ObjectId(resource, Key(value.namespace, value.name)), None, value)
 
-    # ── what changes ─────────────────────────────────────────────────────────
+    # ── changes ──────────────────────────────────────────────────────────────
 
     def _on_change(self, resource: Resource, change: Change[Any]) -> None:
         target = ObjectId(resource, change.key)
@@ -255,7 +257,7 @@ class GarbageCollector:
             self._enqueue_affected(target, change.old, change.new)
 
     def _enqueue_affected(self, target: ObjectId, old: GraphObject | None, new: GraphObject | None) -> None:
-        """Queue what a change may have made garbage, or what may have waited for it."""
+        """Enqueue objects that a change may have made garbage, or that may have waited for it."""
         if old is not None:
             if new is None or new.uid != old.uid:
                 self._swept.discard(old.uid)
@@ -275,7 +277,7 @@ class GarbageCollector:
             self._queue.add(target)
 
     def _has_owner(self, ref: OwnerRef, dependent: GraphObject) -> bool:
-        """Whether an owner is there and stays, as far as the caches know."""
+        """Whether the owner exists and is not in foreground deletion, as far as the caches know."""
         if ref.uid in self._graph.foreground:
             return False
         owner = self._graph.ids.get(ref.uid)
@@ -289,12 +291,12 @@ class GarbageCollector:
     # ── one object ───────────────────────────────────────────────────────────
 
     async def _collect(self, target: ObjectId) -> float | None:
-        owned = self._get(target)
+        owned = self._cached(target)
         if owned is None:
             return None
         if owned.is_deleting:
             if ORPHAN in owned.finalizers:
-                await self._orphan(target, owned)
+                await self._orphan_dependents(target, owned)
             elif FOREGROUND in owned.finalizers:
                 await self._delete_dependents_first(target, owned)
             return None
@@ -302,7 +304,7 @@ class GarbageCollector:
             await self._check_owners(target, owned)
         return None
 
-    def _get(self, target: ObjectId) -> GraphObject | None:
+    def _cached(self, target: ObjectId) -> GraphObject | None:
         cache = self._caches.get(target.resource)
         owned: GraphObject | None = cache.get(target.key) if cache is not None else None
         return owned
@@ -314,25 +316,25 @@ class GarbageCollector:
             self._unresolved[target] = None
         if states & {_Owner.SOLID, _Owner.UNKNOWN}:
             if gone := [ref for ref, state in owners if state in (_Owner.GONE, _Owner.DELETING)]:
-                await self._release(target, owned, gone)
+                await self._remove_references(target, owned, gone)
             return
-        # Where the owner waits, what hangs on this object is to go before it, too.
+        # If the owner waits for its dependents, the dependents of this object must be deleted before it, too.
         in_turn = _Owner.DELETING in states and owned.uid in self._graph.dependents
         if (
             in_turn
             and self._may_be_in_a_circle(owned)
             and any(ref.block_owner_deletion for ref in owned.owners)
         ):
-            await self._unblock(target, owned)
-            owned = self._get(target) or owned
-        await self._delete(target, owned, propagation=_propagation(owned, in_turn=in_turn))
+            await self._unblock_owners(target, owned)
+            owned = self._cached(target) or owned
+        await self._delete(target, owned, propagation=_propagation_of(owned, in_turn=in_turn))
 
     async def _state_of(self, ref: OwnerRef, dependent: GraphObject) -> _Owner:
         resource = self._inventory.find(api_version=ref.api_version, kind=ref.kind)
         if resource is None or (resource.namespaced and not dependent.namespace):
             return _Owner.UNKNOWN
         key = Key(dependent.namespace if resource.namespaced else "", ref.name)
-        owner = self._get(ObjectId(resource, key))
+        owner = self._cached(ObjectId(resource, key))
         if owner is None or owner.uid != ref.uid:
             if not await self._is_absent(resource, key, ref.uid):
                 return _Owner.SOLID
@@ -349,7 +351,7 @@ class GarbageCollector:
             raw = await self._client.get(resource, key.namespace, key.name)
         except NotFoundError as err:
             if err.status.details is None or err.status.details.name != key.name:
-                raise  # the resource is not served: that says nothing about the owner
+                raise  # the resource is not served, which says nothing about the owner
         else:
             if project_meta(raw).uid == uid:
                 return False
@@ -372,15 +374,15 @@ class GarbageCollector:
         self._deletions += 1
 
     def _may_be_in_a_circle(self, owned: GraphObject) -> bool:
-        """Whether something that it owns waits for its own dependents: each could wait for the other."""
+        """Whether a dependent of the object waits for its own dependents, so that each could wait for the other."""
         dependents = self._graph.dependents.get(owned.uid, {})
-        views = filter(None, map(self._get, dependents))
+        views = filter(None, map(self._cached, dependents))
         return any(view.uid in self._graph.foreground for view in views)
 
-    # ── foreground, orphan ───────────────────────────────────────────────────
+    # ── foreground and orphan deletion ───────────────────────────────────────
 
     async def _delete_dependents_first(self, target: ObjectId, owned: GraphObject) -> None:
-        """Have the dependents looked at (once), and let the object go when none of them blocks."""
+        """Enqueue the dependents (once), and remove the finalizer when none of them blocks."""
         if owned.uid not in self._swept:
             self._swept.add(owned.uid)
             for dependent in self._graph.dependents.get(owned.uid, ()):
@@ -388,22 +390,24 @@ class GarbageCollector:
         if not self._graph.blocking.get(owned.uid):
             await self._take_finalizer(target, owned, FOREGROUND)
 
-    async def _orphan(self, target: ObjectId, owned: GraphObject) -> None:
-        """Take the references off the dependents, then let the object go."""
+    async def _orphan_dependents(self, target: ObjectId, owned: GraphObject) -> None:
+        """Remove the references from the dependents, then the finalizer from the object."""
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def release(dependent: ObjectId) -> None:
             async with gate:
-                view = self._get(dependent)
+                view = self._cached(dependent)
                 refs = [ref for ref in view.owners if ref.uid == owned.uid] if view is not None else []
                 if view is not None and refs:
-                    await self._release(dependent, view, refs)
+                    await self._remove_references(dependent, view, refs)
 
-        await _all(release(dependent) for dependent in [*self._graph.dependents.get(owned.uid, ())])
+        await _await_all(release(dependent) for dependent in [*self._graph.dependents.get(owned.uid, ())])
         await self._take_finalizer(target, owned, ORPHAN)
 
-    async def _release(self, target: ObjectId, owned: GraphObject, refs: Sequence[OwnerRef]) -> None:
-        """Take owner references off an object that is still the one that was seen."""
+    async def _remove_references(
+        self, target: ObjectId, owned: GraphObject, refs: Sequence[OwnerRef]
+    ) -> None:
+        """Remove owner references from an object that has not changed since it was read."""
         gone = {ref.uid for ref in refs}
         try:
             if target.resource not in self._no_strategic:
@@ -424,8 +428,8 @@ class GarbageCollector:
         except NotFoundError:
             return
 
-    async def _unblock(self, target: ObjectId, owned: GraphObject) -> None:
-        """Let the owners of an object go before it."""
+    async def _unblock_owners(self, target: ObjectId, owned: GraphObject) -> None:
+        """Make the object stop blocking the deletion of its owners."""
         refs = [
             _without_nulls(msgspec.to_builtins(ref)) | {"blockOwnerDeletion": False} for ref in owned.owners
         ]
@@ -458,7 +462,7 @@ class GarbageCollector:
         await self._writer.patch(target.resource, target.key, patch, patch_type=patch_type, uid=owned.uid)
 
 
-def _propagation(owned: GraphObject, *, in_turn: bool) -> str:
+def _propagation_of(owned: GraphObject, *, in_turn: bool) -> str:
     if in_turn or FOREGROUND in owned.finalizers:
         return "Foreground"
     return "Orphan" if ORPHAN in owned.finalizers else "Background"
@@ -473,8 +477,8 @@ def _without_nulls(doc: Document) -> Document:
     return {name: value for name, value in doc.items() if value is not None}
 
 
-async def _all(work: Iterable[Awaitable[None]]) -> None:
-    """Await all of it, and raise the first error only when nothing is under way any more."""
+async def _await_all(work: Iterable[Awaitable[None]]) -> None:
+    """Await all, and raise the first error after all have ended."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,14 +1,14 @@
-"""The sandbox's API server over HTTPS, so that kubectl and other people's clients can talk to it.
+"""The sandbox's API server over HTTPS, for kubectl and other clients.
 
     client ──TLS──▶ HttpServer ──▶ HttpFront.admit(): token? ──▶ HttpFront.answer()
         ──▶ ApiServer.handle() ──▶ answer
         └─▶ ApiServer.stream() ──▶ chunks, a line for each watch event
 
-It listens on this machine's loopback only: it is a development tool, and the holder of the admin's token may
-do anything. Health and version are open, as on a real server; everything else wants a bearer token: the admin's,
-or one of a service account.
+The server only listens on the loopback of this machine: it is a development tool, and the holder of the admin's token
+may do everything. Health and version are open, as on a real server. All other requests need a bearer token: the
+admin's, or one of a service account.
 
-HTTP itself is http_server.py, everything about Kubernetes behind `ApiServer`. Owns: the watches being served.
+http_server.py implements HTTP, and `ApiServer` implements Kubernetes. This module owns the watches in progress.
 """
 
 import errno
@@ -38,7 +38,7 @@ from pykruise.sandbox.apiserver.requests.statuses import (
 from pykruise.sandbox.certificates import Certificate
 
 MAX_BODY: Final = 3 * 1024 * 1024
-"""Bytes a request may carry, as on a real server."""
+"""Largest request body in bytes, as on a real server."""
 
 _OPEN_PATHS: Final = ("/healthz", "/livez", "/readyz", "/version")
 _SEND_TIMEOUT_S: Final = 20.0
@@ -46,9 +46,9 @@ _CHUNK_LINES: Final = 256
 
 
 class HttpFront:
-    """Serves `server` to clients that present `token`. `start`, use `url`, `stop`.
+    """Serves `server` to clients with `token`. Call `start`, use `url`, then call `stop`.
 
-    `port` 0 takes a free one. `send_timeout_s` is how long a watcher may leave its connection unread before
+    `port` 0 takes a free port. `send_timeout_s` is how long a watcher may leave its connection unread before
     it is dropped.
     """
 
@@ -77,50 +77,50 @@ class HttpFront:
 
     @property
     def url(self) -> str:
-        """Where it listens: `https://127.0.0.1:43211`. Empty before `start`."""
+        """Address of the server, such as `https://127.0.0.1:43211`. Empty before `start`."""
         return self._url
 
     @property
     def watches(self) -> int:
-        """Watches being served right now."""
+        """Number of watches in progress."""
         return len(self._watches)
 
     async def start(self) -> None:
-        """Listen. Raises OSError, with a message that says what to do, when the port is taken."""
+        """Start to listen. Raises OSError with advice in its message when the port is taken."""
         server = HttpServer(self, limits=HttpLimits(body=MAX_BODY, send_s=self._send_timeout_s))
-        tls = _tls(self._certificate)
+        tls = _tls_context(self._certificate)
         try:
             port = await server.start(self._host, self._port, tls=lambda: tls)
         except OSError as err:
-            raise _explained(err, self._host, self._port) from err
+            raise _explain(err, self._host, self._port) from err
         self._http = server
         self._url = f"https://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
 
     async def stop(self) -> None:
-        """End the watches, let requests under way finish for a moment, and stop listening."""
+        """End the watches, let requests in progress finish for a moment, and stop listening."""
         http, self._http = self._http, None
         for watch in tuple(self._watches):
             await watch.aclose()
         if http is not None:
             await http.stop()
 
-    # --- what HttpServer asks ----------------------------------------
+    # --- called by HttpServer ----------------------------------------
 
     def admit(self, request: WireRequest) -> Response | None:
-        """Whose request it is; the refusal when it is no user's."""
-        user = self._user(request.headers.get("authorization", ""))
+        """Identify the user of a request. Returns a refusal when there is none."""
+        user = self._user_of(request.headers.get("authorization", ""))
         if user is None and request.path in _OPEN_PATHS:
             user = ANONYMOUS_USER
         request.noted = user
         return None if user is not None else _refusal(401)
 
     async def answer(self, request: WireRequest) -> Response | Streamed:
-        """The API server's answer."""
+        """Return the API server's answer."""
         user = request.noted
         assert isinstance(user, User)
         headers, body = request.headers, request.body
         if self._server.is_stream(request.method, request.path, request.query):
-            return await self._watch(request, user)
+            return await self._open_watch(request, user)
         if request.path == "/openapi/v2" and "proto-openapi" in headers.get("accept", ""):
             answer = openapi.openapi_v2_answer(self._server.catalog.minor)
             return Response(200, {"content-type": openapi.V2_MEDIA_TYPE}, answer)
@@ -135,21 +135,21 @@ class HttpFront:
         )
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """The Status of what is no request, or broke a limit."""
+        """Return the Status for an invalid request, or for one that exceeds a limit."""
         return _refusal(code)
 
-    def _user(self, authorization: str) -> User | None:
-        """The user of that token; None: it is unknown."""
+    def _user_of(self, authorization: str) -> User | None:
+        """The user of the token; None when the token is unknown."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             return None
         token = token.strip()
-        # Compared in constant time: how long it takes must not tell how much of a guess was right.
+        # Compare in constant time, so that the duration does not reveal how much of a guess was right.
         if hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token):
             return ADMIN
         return self._server.user_of(token)
 
-    async def _watch(self, request: WireRequest, user: User) -> Response | Streamed:
+    async def _open_watch(self, request: WireRequest, user: User) -> Response | Streamed:
         opened = await self._server.stream(
             request.path, query=request.query, headers=request.headers, user=user
         )
@@ -157,7 +157,7 @@ class HttpFront:
 
 
 class _Watch:
-    """A watch as an answer; stands in `open_watches` until it is closed."""
+    """A watch as an answer. It is in `open_watches` until it is closed."""
 
     def __init__(self, opened: LineStream, open_watches: set[LineStream]) -> None:
         self._opened = opened
@@ -218,7 +218,7 @@ def _check_loopback(host: str) -> None:
     )
 
 
-def _explained(err: OSError, host: str, port: int) -> OSError:
+def _explain(err: OSError, host: str, port: int) -> OSError:
     if err.errno == errno.EADDRINUSE:
         return OSError(
             err.errno, f"port {port} on {host} is in use; choose another, or 0 for any that is free"
@@ -228,10 +228,10 @@ def _explained(err: OSError, host: str, port: int) -> OSError:
     return err
 
 
-def _tls(certificate: Certificate) -> ssl.SSLContext:
+def _tls_context(certificate: Certificate) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # ssl reads certificates from files only; the key is on disk for this moment, for its owner alone.
+    # ssl reads certificates from files only. The key is on disk for a moment, readable by its owner only.
     with tempfile.TemporaryDirectory(prefix="pykruise-") as folder:
         chain, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
         chain.write_bytes(certificate.chain)

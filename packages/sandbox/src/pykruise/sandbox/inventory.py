@@ -1,8 +1,8 @@
-"""Which resources an API server has whose objects can be listed, watched and deleted: from its discovery.
+"""Resources of an API server whose objects can be listed, watched and deleted, from its discovery.
 
 client ──▶ discover() ──▶ Inventory: one Resource for each group and plural ──▶ garbage collector, namespaces
 
-Of a resource that is served in several versions the group's preferred one is taken.
+A resource that is served in several versions appears in the group's preferred version.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ _AT_ONCE = 8
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """Served resources.
 
-    `failed`: group versions whose resources could not be read (`v1`, `apps/v1`). `kinds`: each apiVersion and kind
-    that is served, preferred versions first.
+    `failed`: group versions whose resources could not be read (`v1`, `apps/v1`). `kinds`: apiVersion and kind of each
+    served kind, preferred versions first.
     """
 
     resources: tuple[Resource, ...]
@@ -30,11 +30,11 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[tuple[str, str], ...] = ()
 
     def versions_of(self, kind: str) -> list[str]:
-        """The apiVersions in which kinds of this name are served, in all groups."""
+        """The apiVersions of all groups that serve kinds of this name."""
         return [api_version for api_version, name in self.kinds if name == kind]
 
     def find(self, *, api_version: str, kind: str) -> Resource | None:
-        """The resource of a kind, in whichever version it is served; None when the kind is unknown."""
+        """The resource of a kind in the group, in any version; None when the kind is unknown."""
         group = api_version.rpartition("/")[0]
         for resource in self.resources:
             if resource.kind == kind and resource.group == group:
@@ -71,9 +71,9 @@ class _ServedList(msgspec.Struct, frozen=True):
 
 
 async def discover(client: Client) -> Inventory:
-    """Read discovery. A group version that answers with an error is named in `failed`; the others count.
+    """Read discovery. A group version whose request fails is listed in `failed`; the others are used.
 
-    Raises KubeError when the list of groups cannot be had.
+    Raises KubeError when the list of groups cannot be read.
     """
     core = msgspec.json.decode(await client.get_path("/api"), type=_Versions)
     groups = msgspec.json.decode(await client.get_path("/apis"), type=_Groups)
@@ -92,16 +92,16 @@ async def discover(client: Client) -> Inventory:
     answers = await asyncio.gather(*map(served, group_versions))
     result = {
         (resource.group, resource.plural): resource
-        # The preferred version comes first; reversed, it has the last word.
+        # The preferred version is first, so in reversed order it replaces the others.
         for group_version, answer in reversed(list(zip(group_versions, answers, strict=True)))
-        for resource in _deletable(group_version, answer or ())
+        for resource in _deletable_resources(group_version, answer or ())
     }
     failed = [name for name, answer in zip(group_versions, answers, strict=True) if answer is None]
     ordered = sorted(result.values(), key=lambda resource: (resource.group, resource.plural))
     kinds = tuple(
         (group_version, resource.kind)
         for group_version, answer in zip(group_versions, answers, strict=True)
-        for resource in _deletable(group_version, answer or ())
+        for resource in _deletable_resources(group_version, answer or ())
     )
     return Inventory(resources=tuple(ordered), failed=tuple(failed), kinds=kinds)
 
@@ -114,7 +114,7 @@ def _in_order(groups: Iterable[_Group]) -> Iterator[str]:
         yield from (version.group_version for version in group.versions if version.group_version != preferred)
 
 
-def _deletable(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
+def _deletable_resources(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
     group, _, version = group_version.rpartition("/")
     for item in served:
         if "/" not in item.name and _NEEDED.issubset(item.verbs):

@@ -1,12 +1,12 @@
-"""Objects taken from a real cluster, put into a sandbox: `kubectl get ... -o yaml` as a starting point.
+"""Loads objects of a real cluster into a sandbox, from the output of `kubectl get ... -o yaml`.
 
 YAML or JSON ──▶ read_dump() ──▶ Dump: documents, in the order in which they can be created; nodes to simulate
-Dump         ──▶ load() ──▶ POST, PATCH status ──▶ Loaded: how many, and what was left out and why
+Dump         ──▶ load() ──▶ POST, PATCH status ──▶ Loaded: how many, and the omitted objects with reasons
 
-uids are new in the new cluster, so references to them are mapped: ownerReferences, the volumes of claims, and
-labels that are uids (those of Jobs' pods). An owner that is not in the dump is taken off, or the garbage
-collector would delete what it owned. Load before the cluster's parts run: a kubelet then finds a pod with its
-status, as after a restart, and goes on from there.
+uids are new in the new cluster, so references to them are mapped: ownerReferences, the volumes of claims, and labels
+with uids (those of Jobs' pods). A reference to an owner that is not in the dump is removed; otherwise the garbage
+collector would delete the dependent. Load before the cluster's components run: a kubelet then finds a pod with its
+status, as after a restart, and continues from there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,7 +43,7 @@ _FIRST: Final = (
     "PersistentVolumeClaim",
     "PersistentVolume",
 )
-"""Kinds that others need, in this order; the rest follows, owners before what they own."""
+"""Kinds that others need, in this order. All others follow, owners before their dependents."""
 
 _LEFT_OUT: Final = {
     "Event": "reported what happened elsewhere",
@@ -70,7 +70,7 @@ _JOB_LABELS: Final = (
 
 
 class DumpError(Exception):
-    """The file cannot be used; the text is one line with the place."""
+    """The file cannot be used. The message is one line with the place."""
 
 
 class Dump(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class Dump(msgspec.Struct, frozen=True):
 
     @property
     def nodes(self) -> list[NodeSpec]:
-        """The nodes in it, for kubelets to run."""
+        """The nodes of the dump, as specs for simulated nodes."""
         return [node_spec_of(doc) for doc in self.documents if doc["kind"] == "Node"]
 
 
@@ -94,9 +94,10 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def read_dump(path: Path) -> Dump:
-    """The objects of a YAML or JSON file: documents one after another, lists among them.
+    """Read the objects of a YAML or JSON file, which may have several documents and lists.
 
-    Raises DumpError: with line and column for what is no YAML, with the number of a document that is no object.
+    Raises DumpError: with line and column for invalid YAML, with the document's number for a document that is not an
+    object.
     """
     try:
         text = path.read_text("utf-8")
@@ -113,11 +114,11 @@ def read_dump(path: Path) -> Dump:
         raise DumpError(f"{place}: is not YAML: {err.problem}") from err
     except yaml.YAMLError as err:
         raise DumpError(f"{path}: is not YAML: {' '.join(str(err).split())}") from err
-    return Dump(tuple(_ordered(result)))
+    return Dump(tuple(_sort_documents(result)))
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Leaves timestamps the strings that they are in JSON."""
+    """Loads timestamps as strings, as JSON has them."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -134,12 +135,12 @@ def _objects(path: Path, number: int, doc: Any) -> Iterator[Document]:
         raise DumpError(f"{place}: expected an object, got {type(doc).__name__}")
     if isinstance(doc.get("items"), list) and str(doc.get("kind", "")).endswith("List"):
         for position, item in enumerate(doc["items"]):
-            yield _checked(item, f"{place}: items[{position}]")
+            yield _check_object(item, f"{place}: items[{position}]")
         return
-    yield _checked(doc, place)
+    yield _check_object(doc, place)
 
 
-def _checked(doc: Any, place: str) -> Document:
+def _check_object(doc: Any, place: str) -> Document:
     if not isinstance(doc, dict):
         raise DumpError(f"{place}: expected an object, got {type(doc).__name__}")
     for field in ("apiVersion", "kind"):
@@ -150,8 +151,8 @@ def _checked(doc: Any, place: str) -> Document:
     return doc
 
 
-def _ordered(documents: Iterable[Document]) -> list[Document]:
-    """Documents in the order of need: prerequisites first, owners before their dependents."""
+def _sort_documents(documents: Iterable[Document]) -> list[Document]:
+    """Sort documents: prerequisites first, owners before their dependents."""
     documents = list(documents)
     by_uid = {doc["metadata"].get("uid"): doc for doc in documents if doc["metadata"].get("uid")}
 
@@ -168,7 +169,7 @@ def _ordered(documents: Iterable[Document]) -> list[Document]:
 
 
 def node_spec_of(doc: Document) -> NodeSpec:
-    """A node to simulate that looks like this Node."""
+    """Build a node to simulate with the properties of this Node."""
     labels = dict(get_path(doc, "metadata", "labels", default={}))
     amounts = get_path(doc, "status", "allocatable") or get_path(doc, "status", "capacity", default={})
     addresses = get_path(doc, "status", "addresses", default=[])
@@ -194,9 +195,10 @@ def node_spec_of(doc: Document) -> NodeSpec:
 
 
 async def load(client: Client, dump: Dump) -> Loaded:
-    """Create what the dump holds. What is there already stays, and is what references are mapped to.
+    """Create the objects of the dump. Existing objects stay unchanged, and references are mapped to them.
 
-    An object that the API server refuses is left out, and said so; what it owns comes without that owner.
+    An object that the API server refuses is omitted and listed in the result; its dependents are created without that
+    owner.
     """
     uids: dict[str, str] = {}
     left_out: list[tuple[str, str]] = []
@@ -216,7 +218,7 @@ async def load(client: Client, dump: Dump) -> Loaded:
             continue
         resource = _in_version(resource, doc["apiVersion"])
         try:
-            stored = await _create(client, resource, doc, uids)
+            stored = await _create_object(client, resource, doc, uids)
         except KubeError as err:
             left_out.append((what, " ".join(str(err).split())))
             continue
@@ -243,8 +245,10 @@ def _in_version(resource: Resource, api_version: str) -> Resource:
     return msgspec.structs.replace(resource, version=version)
 
 
-async def _create(client: Client, resource: Resource, doc: Document, uids: dict[str, str]) -> Document | None:
-    """Create one object with its status; None when it was there. Raises KubeError."""
+async def _create_object(
+    client: Client, resource: Resource, doc: Document, uids: dict[str, str]
+) -> Document | None:
+    """Create one object with its status; None when it exists. Raises KubeError."""
     namespace = (doc["metadata"].get("namespace") or "default") if resource.namespaced else ""
     old_uid = doc["metadata"].get("uid") or ""
     body = prepared(doc, uids)
@@ -259,7 +263,7 @@ async def _create(client: Client, resource: Resource, doc: Document, uids: dict[
     if old_uid:
         uids[old_uid] = stored["metadata"]["uid"]
     if status and resource.kind != "CustomResourceDefinition":
-        with suppress(NotFoundError, MethodNotAllowedError):  # a kind without a status of its own
+        with suppress(NotFoundError, MethodNotAllowedError):  # a kind without a status subresource
             await client.patch(
                 resource,
                 namespace,
@@ -272,7 +276,7 @@ async def _create(client: Client, resource: Resource, doc: Document, uids: dict[
 
 
 def prepared(doc: Document, uids: Mapping[str, str]) -> Document:
-    """The document as it can be created here; `uids`: old to new, of what was created before."""
+    """Prepare the document for its creation here. `uids` maps old to new uids of created objects."""
     doc = deep_copy(doc)
     metadata = doc["metadata"]
     for field in _SERVER_FIELDS:
@@ -305,7 +309,7 @@ def prepared(doc: Document, uids: Mapping[str, str]) -> Document:
 
 
 def _forget_selector(doc: Document, spec: Document) -> None:
-    """The server makes a Job's selector from its uid, which is another one now."""
+    """Remove a Job's selector, because the server generates it from the uid, which is a new one."""
     if spec.get("manualSelector"):
         return
     spec.pop("selector", None)
@@ -318,7 +322,7 @@ def _forget_selector(doc: Document, spec: Document) -> None:
 
 
 def _forget_addresses(spec: Document) -> None:
-    """Addresses are given anew: they may not be in the range of this cluster."""
+    """Remove addresses, because the server assigns new ones: old ones may not be in the range of this cluster."""
     if spec.get("clusterIP") != "None":
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             spec.pop(field, None)

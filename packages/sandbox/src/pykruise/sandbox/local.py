@@ -1,9 +1,9 @@
-"""The transport into an API server in the same process: same seam as HTTP, no sockets.
+"""Transport to an API server in the same process: the same interface as HTTP, without sockets.
 
 kube.client ──▶ LocalTransport ──▶ ApiServer.handle(), ApiServer.stream()
 
-Every request lets others run once before it is carried out, as a network would: otherwise a client in a
-loop would starve the watchers of what it writes.
+Every request lets other tasks run once before it is executed, as a network would. Otherwise a client in a loop would
+starve the watchers of its writes.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ _STEADY: Final = {"allowWatchBookmarks": "false", "timeoutSeconds": str(100 * 36
 
 
 class LocalTransport:
-    """A Transport to `server`. `latency_s` gives the seconds a request takes on its way (asked once for
-    each). Without `managed_fields` objects come without theirs, and quicker.
+    """A Transport to `server`. `latency_s` returns the seconds that a request needs on its way (called once per
+    request). Without `managed_fields`, answers have no managedFields and are faster.
 
-    `username` may do everything, under that name; `user` may do what the server lets it. With `steady` a watch lasts
-    until it is ended, and says nothing while nothing happens: no bookmarks, no ends to begin again after. Right
-    where years pass in seconds, and nothing in between can break.
+    `username` is a user who may do everything; `user` may do what the server allows. With `steady`, a watch never
+    ends by timeout and sends no bookmarks while nothing changes. Use that when years pass in seconds and nothing
+    between client and server can break.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class LocalTransport:
         self._closed = False
 
     async def request(self, request: Request, /) -> Response:
-        """The server's answer. Raises TransportError after `close`, RequestTimeoutError after `timeout_s`."""
+        """Return the server's answer. Raises TransportError after `close`, RequestTimeoutError after `timeout_s`."""
         if self._closed:
             raise UnreachableError("the transport is closed")
         if request.timeout_s is None:
-            return await self._handle(request)
+            return await self._send(request)
         try:
             async with asyncio.timeout(request.timeout_s):
-                return await self._handle(request)
+                return await self._send(request)
         except TimeoutError as err:
             what = f"{request.method} {request.path}"
             raise RequestTimeoutError(f"no answer to {what} within {request.timeout_s:g} s") from err
 
-    async def _handle(self, request: Request) -> Response:
-        await self._travel()
+    async def _send(self, request: Request) -> Response:
+        await self._wait_latency()
         return await self._server.handle(
             request.method,
             request.path,
@@ -79,10 +79,10 @@ class LocalTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of a watch, or of a log that is followed. Entering raises the ApiError of a refusal."""
+        """Yield the lines of a watch, or of a followed log. Entering raises the ApiError of a refusal."""
         if self._closed:
             raise UnreachableError("the transport is closed")
-        await self._travel()
+        await self._wait_latency()
         query, idle_timeout_s = request.query, request.timeout_s
         if self._steady:
             query, idle_timeout_s = {**query, **_STEADY}, None
@@ -97,12 +97,12 @@ class LocalTransport:
             raise error_for(opened.status, opened.body, opened.headers)
         self._streams[opened] = None
         try:
-            yield self._lines(opened, idle_timeout_s)
+            yield self._read_lines(opened, idle_timeout_s)
         finally:
             self._streams.pop(opened, None)
             await opened.aclose()
 
-    async def _lines(self, opened: LineStream, idle_timeout_s: float | None) -> AsyncIterator[bytes]:
+    async def _read_lines(self, opened: LineStream, idle_timeout_s: float | None) -> AsyncIterator[bytes]:
         while True:
             try:
                 if idle_timeout_s is None:
@@ -119,11 +119,11 @@ class LocalTransport:
             for line in lines:
                 yield line
 
-    async def _travel(self) -> None:
+    async def _wait_latency(self) -> None:
         await asyncio.sleep(self._latency_s() if self._latency_s is not None else 0)
 
     async def close(self) -> None:
-        """Break the streams and refuse what comes."""
+        """Break the streams and refuse later requests."""
         self._closed = True
         for opened in tuple(self._streams):
             await opened.aclose()

@@ -1,11 +1,11 @@
-"""Ends namespaces: deletes what is in one that terminates, then lets it go.
+"""Finalizes terminating namespaces: deletes their content, then removes their finalizer.
 
 namespaces (cache) ──▶ queue ──▶ _sync: discovery ──▶ list every namespaced resource ──▶ DELETE each object
                                         └── nothing left ──▶ PUT namespaces/<name>/finalize
-                                        └── something left ──▶ conditions say what; look again soon
+                                        └── something left ──▶ conditions list it; look again soon
 
-Rule: Kubernetes' namespace controller. The lists are read from the server, not from a cache: a namespace is
-let go only when it is surely empty.
+Same rule as Kubernetes' namespace controller. The lists are read from the server, not from a cache, so that a
+namespace is only removed when it is certainly empty.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _AT_ONCE = 20
 
 
 class NamespaceCondition(msgspec.Struct, frozen=True, gc=False):
-    """One entry of a namespace's `status.conditions`."""
+    """An entry of a namespace's `status.conditions`."""
 
     type: str = ""
     status: str = ""
@@ -43,7 +43,7 @@ class NamespaceCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class EndingNamespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Facts about a namespace that its deletion depends on. `namespace` is always empty."""
+    """Fields of a namespace for its deletion. `namespace` is always empty."""
 
     name: str = ""
     namespace: str = ""
@@ -86,7 +86,7 @@ _decode_item = msgspec.json.Decoder(_Item).decode
 
 
 def project_namespace(raw: bytes | msgspec.Raw) -> EndingNamespace:
-    """The view of one Namespace. Raises msgspec.DecodeError."""
+    """Project the bytes of a Namespace to its view. Raises msgspec.DecodeError."""
     namespace = _decode(raw)
     return EndingNamespace(
         name=namespace.metadata.name,
@@ -113,7 +113,7 @@ class _Content(msgspec.Struct):
 
 
 class Namespaces:
-    """Ends terminating namespaces. Component: `run()` until `stop()`."""
+    """Finalizes terminating namespaces. Component: `run()` until `stop()`."""
 
     def __init__(self, client: Client, *, clock: Clock, rng: random.Random, workers: int = 5) -> None:
         self._client = client
@@ -121,18 +121,18 @@ class Namespaces:
         self._cache = Cache(client, NAMESPACES, project=project_namespace, clock=clock, rng=rng)
         self._cache.subscribe(self._on_namespace)
         self._writer = Writer(client, {NAMESPACES: self._cache})
-        self._passes: dict[str, int] = {}  # by uid: how often its content was looked through
+        self._passes: dict[str, int] = {}  # passes over the content of each namespace, by uid
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
             "namespaces", self._sync, queue=self._queue, workers=workers, clock=clock, cpu_time=unmeasured
         )
 
     async def run(self) -> None:
-        """Work until `stop()` or until cancelled."""
+        """Run until `stop()` or cancellation."""
         await run_beside(self._controller.run(), self._cache.run())
 
     async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
+        """Finish the writes in progress; then `run()` returns."""
         self._queue.close()
         await self._controller.stop()
 
@@ -142,27 +142,27 @@ class Namespaces:
                 self._passes.pop(change.old.uid, None)
         elif change.new.is_deleting and FINALIZER in change.new.finalizers:
             was_known = change.old is not None and change.old.is_deleting
-            if not was_known:  # a change of its conditions is this controller's own doing
+            if not was_known:  # a change of its conditions is this controller's own write
                 self._queue.add(change.key)
 
     async def _sync(self, key: Key) -> float | None:
         namespace = self._cache.get(key)
         if namespace is None or not namespace.is_deleting or FINALIZER not in namespace.finalizers:
             return None
-        content = await self._clear(namespace.name)
+        content = await self._clear_content(namespace.name)
         if content.is_empty:
             await self._finalize(namespace)
             return None
         looks = self._passes.get(namespace.uid, 0)
         self._passes[namespace.uid] = looks + 1
-        if looks:  # what a moment takes to go is not worth a word
-            await self._report(namespace, content)
+        if looks:  # content that disappears in a moment is not reported
+            await self._report_content(namespace, content)
         return min(_LAST_LOOK_S, _FIRST_LOOK_S * 1.5**looks)
 
     # ── content ──────────────────────────────────────────────────────────────
 
-    async def _clear(self, namespace: str) -> _Content:
-        """Have everything in the namespace deleted; what was found there."""
+    async def _clear_content(self, namespace: str) -> _Content:
+        """Delete everything in the namespace. Return the objects that were in it."""
         content = _Content()
         inventory = await discover(self._client)
         content.errors += [f"{name}: its resources could not be read" for name in inventory.failed]
@@ -180,7 +180,7 @@ class Namespaces:
             async with gate:
                 listed = await self._client.list(resource, namespace)
         except (NotFoundError, MethodNotAllowedError):
-            return  # served no longer, so nothing of it is left
+            return  # no longer served, so there are no objects left
         except ApiError as err:
             content.errors.append(f"{resource}: {err}")
             return
@@ -200,7 +200,7 @@ class Namespaces:
                         resource, namespace, meta.name, uid=meta.uid, propagation="Background"
                     )
                 except (NotFoundError, ConflictError):
-                    return  # gone, or another one by now: the next pass sees
+                    return  # deleted or replaced meanwhile; the next pass handles it
                 except ApiError as err:
                     content.errors.append(f"{resource} {meta.name}: {err}")
 
@@ -225,11 +225,11 @@ class Namespaces:
         except NotFoundError:
             return
 
-    async def _report(self, namespace: EndingNamespace, content: _Content) -> None:
-        """Say in the conditions what is left, when that is news."""
+    async def _report_content(self, namespace: EndingNamespace, content: _Content) -> None:
+        """Write the remaining content into the conditions when they change."""
         known = {condition.type: condition for condition in namespace.conditions}
         changes = []
-        for condition in _conditions(content):
+        for condition in _build_conditions(content):
             before = known.get(condition["type"])
             if before is not None and (before.status, before.message) == (
                 condition["status"],
@@ -255,26 +255,26 @@ class Namespaces:
             return
 
 
-def _conditions(content: _Content) -> list[dict[str, str]]:
-    """Rule: the conditions that Kubernetes sets on a namespace in deletion, with their texts."""
+def _build_conditions(content: _Content) -> list[dict[str, str]]:
+    """Same conditions and texts as Kubernetes sets on a terminating namespace."""
     resources = [f"{name} has {count} resource instances" for name, count in sorted(content.counts.items())]
     finalizers = [
         f"{name} in {count} resource instances" for name, count in sorted(content.finalizers.items())
     ]
     return [
-        _condition(
+        _build_condition(
             "NamespaceDeletionContentFailure",
             bad=("ContentDeletionFailed", "; ".join(sorted(content.errors))) if content.errors else None,
             good=("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
         ),
-        _condition(
+        _build_condition(
             "NamespaceContentRemaining",
             bad=("SomeResourcesRemain", f"Some resources are remaining: {', '.join(resources)}")
             if resources
             else None,
             good=("ContentRemoved", "All content successfully removed"),
         ),
-        _condition(
+        _build_condition(
             "NamespaceFinalizersRemaining",
             bad=(
                 "SomeFinalizersRemain",
@@ -287,7 +287,7 @@ def _conditions(content: _Content) -> list[dict[str, str]]:
     ]
 
 
-def _condition(kind: str, *, bad: tuple[str, str] | None, good: tuple[str, str]) -> dict[str, str]:
+def _build_condition(kind: str, *, bad: tuple[str, str] | None, good: tuple[str, str]) -> dict[str, str]:
     reason, message = bad or good
     return {
         "type": kind,

@@ -2,7 +2,7 @@
 
 raw bytes ──▶ project_meta() ──▶ MetaView;  a change ──▶ OwnerGraph.update() ──▶ dependents, blocking, foreground
 
-Pure. Nothing here grows with the square of the number of dependents: those that block an owner are counted.
+Pure. No operation is quadratic in the number of dependents, because the ones that block an owner are counted.
 """
 
 from typing import NamedTuple, Protocol
@@ -19,7 +19,7 @@ ORPHAN = "orphan"
 
 
 class GraphObject(ObjectView, Protocol):
-    """Fields of an object that the graph needs; a shared cache must project to a type that has them."""
+    """Fields of an object that the graph needs; a shared cache must project to a type with these fields."""
 
     @property
     def owners(self) -> tuple[OwnerRef, ...]: ...
@@ -28,7 +28,7 @@ class GraphObject(ObjectView, Protocol):
 
 
 class MetaView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The metadata of an object that collecting depends on."""
+    """The metadata that garbage collection depends on."""
 
     namespace: str = ""
     name: str = ""
@@ -57,7 +57,7 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 
 def project_meta(raw: bytes | msgspec.Raw) -> MetaView:
-    """The view of any object. Raises msgspec.DecodeError."""
+    """Project the bytes of any object to its metadata. Raises msgspec.DecodeError."""
     meta = _decode(raw).metadata
     return MetaView(
         namespace=meta.namespace,
@@ -81,7 +81,7 @@ class ObjectId(NamedTuple):
 
 
 class OwnerGraph:
-    """Owner references of all known objects, both ways, kept up to date change by change."""
+    """Owner references of all known objects in both directions, updated change by change."""
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[ObjectId, bool]] = {}
@@ -94,7 +94,7 @@ class OwnerGraph:
         """Objects by UID that wait for their dependents."""
 
     def update(self, target: ObjectId, old: GraphObject | None, new: GraphObject | None) -> None:
-        """Take over one change."""
+        """Apply one change."""
         if old is not None and (new is None or new.uid != old.uid):
             self.ids.pop(old.uid, None)
             self.foreground.pop(old.uid, None)
@@ -108,20 +108,20 @@ class OwnerGraph:
         after = new.owners if new is not None else ()
         if before is not after and before != after:
             for ref in before:
-                self._remove(ref, target)
+                self._remove_reference(ref, target)
             for ref in after:
-                self._add(ref, target)
+                self._add_reference(ref, target)
 
-    def _add(self, ref: OwnerRef, target: ObjectId) -> None:
+    def _add_reference(self, ref: OwnerRef, target: ObjectId) -> None:
         blocks = bool(ref.block_owner_deletion)
         known = self.dependents.setdefault(ref.uid, {})
         if known.get(target):
-            return  # named twice: once is enough
+            return  # the owner is named twice
         known[target] = blocks
         if blocks:
             self.blocking[ref.uid] = self.blocking.get(ref.uid, 0) + 1
 
-    def _remove(self, ref: OwnerRef, target: ObjectId) -> None:
+    def _remove_reference(self, ref: OwnerRef, target: ObjectId) -> None:
         known = self.dependents.get(ref.uid)
         if known is None:
             return

@@ -2,7 +2,7 @@
 
 claims cache ──▶ queue ──▶ POST persistentvolumes with a claimRef ──▶ the real controller manager binds them
 
-The volumes are a folder below a node's /run: on paper nothing reads it, a real node makes it.
+Each volume is a folder below a node's /run: simulated nodes do not read it, and a real node creates it.
 """
 
 import random
@@ -21,11 +21,11 @@ from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pykruise.sandbox.running import run_beside
 
 UNPROVISIONED = "unprovisioned"
-"""Storage classes whose names begin so have no volumes."""
+"""Prefix of the names of storage classes that have no volumes."""
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Inputs for creating a claim's volume."""
+    """Fields of a claim from which its volume is created."""
 
     namespace: str
     name: str
@@ -37,7 +37,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 def project(raw: bytes | msgspec.Raw) -> Claim:
-    """A claim as stored."""
+    """Project the bytes of a stored claim."""
     doc = decode(raw)
     meta, spec = doc["metadata"], doc["spec"]
     return Claim(
@@ -52,7 +52,7 @@ def project(raw: bytes | msgspec.Raw) -> Claim:
 
 
 class Volumes:
-    """Makes a volume for each claim of one namespace ("": of all). `run()` until `stop()`."""
+    """Creates a volume for each claim of one namespace ("": of all). `run()` until `stop()`."""
 
     def __init__(self, client: Client, namespace: str = "", *, rng: random.Random) -> None:
         self._client = client
@@ -66,14 +66,16 @@ class Volumes:
         )
         self._queue: WorkQueue[Key] = WorkQueue(rng=rng)
         self._claims.subscribe(self._on_claim)
-        self._controller = Controller("volumes", self._make, queue=self._queue, workers=8, clock=system_clock)
+        self._controller = Controller(
+            "volumes", self._create_volume, queue=self._queue, workers=8, clock=system_clock
+        )
 
     async def run(self) -> None:
-        """Work until stopped."""
+        """Run until `stop()`."""
         await run_beside(self._controller.run(), self._claims.run())
 
     async def stop(self) -> None:
-        """Finish what is under way."""
+        """Finish the writes in progress."""
         self._queue.close()
         await self._controller.stop()
 
@@ -81,7 +83,7 @@ class Volumes:
         if change.old is None:
             self._queue.add(change.key)
 
-    async def _make(self, key: Key) -> None:
+    async def _create_volume(self, key: Key) -> None:
         claim = self._claims.get(key)
         if claim is None or claim.storage_class.startswith(UNPROVISIONED):
             return

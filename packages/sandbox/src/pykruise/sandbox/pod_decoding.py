@@ -1,10 +1,9 @@
-"""From a pod's JSON to its view.
+"""Decoding of a pod's JSON to its view.
 
 bytes of a list or watch ──▶ SandboxPodProjector ──▶ SandboxPodView
 
-Pods of one owner have equal containers, placement rules and conditions: the projector decodes each such part
-once, recognizes it by its bytes from then on, and shares the value. It owns these tables (bounded); the rest
-is pure.
+Pods of one owner have equal containers, placement rules and conditions. The projector decodes each such part once,
+recognizes it later by its bytes, and shares the value. It owns these tables (bounded); everything else is pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -131,10 +130,10 @@ T = TypeVar("T")
 
 
 class _Shared(Generic[T]):
-    """Equal values are one: found by the bytes they were decoded from, else by what was kept of those bytes.
+    """Shares equal values: they are found by the bytes from which they were decoded, else by their decoded value.
 
-    (Service account volumes make the containers of every pod different, but not what is kept of them.) Each
-    table forgets everything when it has grown too large.
+    (Service account volumes make the containers of every pod different, but not the parts that are decoded.) A table
+    is cleared when it has grown too large.
     """
 
     __slots__ = ("_by_bytes", "_by_value", "_decode")
@@ -149,10 +148,10 @@ class _Shared(Generic[T]):
         if value is None:
             if len(self._by_bytes) >= _MOST_BYTES:
                 self._by_bytes.clear()
-            value = self._by_bytes[raw] = self._same(self._decode(raw))
+            value = self._by_bytes[raw] = self._share(self._decode(raw))
         return value
 
-    def _same(self, value: T) -> T:
+    def _share(self, value: T) -> T:
         if len(self._by_value) >= _MOST_VALUES:
             self._by_value.clear()
         return self._by_value.setdefault(msgspec.json.encode(value), value)
@@ -163,7 +162,9 @@ _MOST_VALUES = 4096
 
 
 class SandboxPodProjector:
-    """Makes a SandboxPodView of a pod's JSON. One for each cache; raises msgspec.DecodeError on what is no pod."""
+    """Builds a SandboxPodView from a pod's JSON. Each cache needs its own; raises msgspec.DecodeError for invalid
+    pods.
+    """
 
     def __init__(self) -> None:
         self._containers = _Shared(_main_containers)
@@ -173,7 +174,7 @@ class SandboxPodProjector:
         self._placements = _Shared(_decode_placement)
 
     def __call__(self, raw: bytes | msgspec.Raw) -> SandboxPodView:
-        """The view of one pod."""
+        """Return the view of one pod."""
         pod = _decode_pod(raw)
         meta, spec = pod.metadata, pod.spec
         return SandboxPodView(
@@ -188,7 +189,7 @@ class SandboxPodProjector:
             labels=meta.labels or _NO_LABELS,
             owners=self._owners.get(bytes(meta.owner_references)) if len(meta.owner_references) else (),
             finalizers=meta.finalizers or (),
-            deletion_cost=_whole(meta.annotations.deletion_cost) if meta.annotations is not None else 0,
+            deletion_cost=_parse_whole(meta.annotations.deletion_cost) if meta.annotations is not None else 0,
             index_failures=_index_failures(meta.annotations),
             node_name=spec.node_name,
             scheduler_name=spec.scheduler_name,
@@ -208,7 +209,7 @@ class SandboxPodProjector:
             placement=self._placement(spec),
             overhead=spec.overhead,
             resources=spec.resources,
-            claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
+            claims=_claims_of(meta.name, spec.volumes) if spec.volumes else (),
             mounted=references_of(spec.volumes) if spec.volumes else (),
             volume_images=_volume_images(spec.volumes) if spec.volumes else (),
             pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
@@ -246,8 +247,8 @@ class SandboxPodProjector:
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-def _whole(text: str) -> int:
-    """Value of a quantity; an unreadable one counts as 0, as in Kubernetes."""
+def _parse_whole(text: str) -> int:
+    """Parse a whole number in an annotation; an invalid one counts as 0, as in Kubernetes."""
     try:
         return int(text or 0)
     except ValueError:
@@ -260,7 +261,7 @@ _NO_FAILURES: Final = (0, 0)
 def _index_failures(annotations: _Annotations | None) -> tuple[int, int]:
     if annotations is None or not (annotations.failures or annotations.ignored):
         return _NO_FAILURES
-    return max(0, _whole(annotations.failures)), max(0, _whole(annotations.ignored))
+    return max(0, _parse_whole(annotations.failures)), max(0, _parse_whole(annotations.ignored))
 
 
 def _volume_images(volumes: tuple[_Volume, ...]) -> tuple[tuple[str, str], ...]:
@@ -271,7 +272,7 @@ def _volume_images(volumes: tuple[_Volume, ...]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
+def _claims_of(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
     named = (volume.persistent_volume_claim for volume in volumes)
     return (*(claim.claim_name for claim in named if claim is not None), *_own_claims(pod, volumes))
 
@@ -281,7 +282,7 @@ def _own_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
 
 
 def _without_own_mounts(container: PodContainer) -> PodContainer:
-    """The container without the mount of its token, whose name differs from pod to pod."""
+    """The container without the mount of its token, because the name of that volume differs between pods."""
     mounts = tuple(
         mount for mount in container.volume_mounts or () if not mount.name.startswith("kube-api-access-")
     )

@@ -2,7 +2,7 @@
 
 bytes of a list or watch ──▶ pod_decoding.py ──▶ SandboxPodView (immutable, about 1.5 KB)
 
-Pure. It has what running a pod depends on, which operators' views of pods leave out.
+Pure. The view has fields that running a pod depends on and that operators' views of pods omit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from pykruise.sandbox.nodes.references import Environment, EnvironmentSource, Re
 
 
 class OwnerRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One entry of `metadata.ownerReferences`."""
+    """An entry of `metadata.ownerReferences`."""
 
     api_version: str = ""
     kind: str = ""
@@ -45,7 +45,7 @@ class PodResources(msgspec.Struct, frozen=True, gc=False):
 
 
 def _parts(resources: PodResources | None) -> dict[str, Any]:
-    """Requests and limits, as a status reports them."""
+    """Requests and limits in the form of a status."""
     parts = {"limits": resources.limits, "requests": resources.requests} if resources is not None else {}
     return {name: dict(amounts) for name, amounts in parts.items() if amounts}
 
@@ -83,7 +83,7 @@ class _Mount(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Fields of a container that its start, readiness and place depend on."""
+    """Fields of a container for its start, readiness and placement."""
 
     name: str
     image: str = ""
@@ -98,45 +98,45 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     env_from: tuple[EnvironmentSource, ...] | None = None
     volume_mounts: tuple[_Mount, ...] | None = None
     stdin: bool = False
-    """A person may type into it, so that it runs until they leave: of ephemeral containers."""
+    """Whether a person may type into it, so that it runs until they leave. Used by ephemeral containers."""
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """ConfigMaps and Secrets that its environment cannot do without."""
+        """ConfigMaps and Secrets that its environment requires."""
         return references_of((*(self.env_from or ()), *(self.env or ())))
 
     @property
     def mounts(self) -> frozenset[str]:
-        """Names of the volumes that it mounts."""
+        """Names of its mounted volumes."""
         return frozenset(mount.name for mount in self.volume_mounts or ())
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether an init container keeps running beside the main ones."""
+        """Whether it is an init container that keeps running beside the main containers."""
         return self.restart_policy == "Always"
 
     @property
     def initial_delay_s(self) -> float:
-        """Seconds before its readiness is asked for the first time."""
+        """Seconds before the first readiness probe."""
         return float(self.readiness_probe.initial_delay_seconds) if self.readiness_probe else 0.0
 
     @property
     def post_start_s(self) -> float:
-        """How long its postStart hook sleeps: until then it does not count as running."""
+        """Seconds that its postStart hook sleeps. Until then it does not count as running."""
         return _slept(self.lifecycle.post_start if self.lifecycle else None)
 
     @property
     def pre_stop_s(self) -> float:
-        """How long its preStop hook sleeps before it is asked to stop."""
+        """Seconds that its preStop hook sleeps before the container is asked to stop."""
         return _slept(self.lifecycle.pre_stop if self.lifecycle else None)
 
     @property
     def allotment(self) -> dict[str, Any]:
-        """Its requests and limits, as a container status reports them."""
+        """Requests and limits as in a container status."""
         return _parts(self.resources)
 
     def restarts_for(self, resources: Iterable[str]) -> bool:
-        """Whether it is started anew when the amounts of these resources change. Rule: `resizePolicy`."""
+        """Whether it restarts when quantities of these resources change. Same rule as `resizePolicy`."""
         return any(
             policy.restart_policy == "RestartContainer" and policy.resource_name in resources
             for policy in self.resize_policy or ()
@@ -148,7 +148,7 @@ class PodContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _slept(hook: _Hook | None) -> float:
-    """Hooks that run a program or a request take no time: it is not known how long."""
+    """Seconds that the hook sleeps. Hooks that run a program or send a request take no time, because it is unknown."""
     return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
 
 
@@ -158,16 +158,16 @@ class Containers(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     items: tuple[PodContainer, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     total: Mapping[str, int] = {}
-    """Total requests of containers that run side by side: all main containers, or all sidecars."""
+    """Total requests of containers that run concurrently: all main containers, or all sidecars."""
     peak: Mapping[str, int] = {}
-    """Init containers: the most that is asked for while they run in turn, beside the sidecars so far."""
+    """Init containers: the highest requests while they run sequentially, beside the sidecars that have started."""
 
 
 NO_CONTAINERS: Final = Containers()
 
 
 class PodPlacement(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Where a pod may run, as documents. Shared between pods."""
+    """Documents that restrict the nodes of a pod. Shared between pods."""
 
     node_selector: Mapping[str, str] | None = None
     affinity: Mapping[str, Any] | None = None
@@ -176,7 +176,7 @@ class PodPlacement(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodCondition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """One entry of `status.conditions`."""
+    """An entry of `status.conditions`."""
 
     type: str
     status: str = ""
@@ -210,7 +210,7 @@ class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One of the three, or none (an empty `lastState`)."""
+    """At most one of the three; an empty `lastState` has none."""
 
     waiting: ContainerWaiting | None = None
     running: Running | None = None
@@ -221,7 +221,7 @@ NO_STATE: Final = ContainerState()
 
 
 class PodContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One entry of `status.containerStatuses` or `initContainerStatuses`."""
+    """An entry of `status.containerStatuses` or `initContainerStatuses`."""
 
     name: str
     image: str = ""
@@ -239,7 +239,7 @@ class PodContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False):
-    """The parts of `status` that a kubelet writes."""
+    """Fields of `status` that a kubelet writes."""
 
     phase: str = ""
     conditions: tuple[PodCondition, ...] = ()
@@ -251,11 +251,11 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     start_time: str | None = None
     observed_generation: int | None = None
     resources: Mapping[str, Any] | None = None
-    """Requests and limits of the pod as a whole that are in force."""
+    """Requests and limits in force of the whole pod."""
     resize: str = ""
-    """Where a resize is, as servers before 1.33 note it; kubelets take it away when it is done."""
+    """State of a resize on servers before 1.33; kubelets remove it after the resize."""
     nominated_node_name: str = ""
-    """Where the scheduler has other pods make room for it."""
+    """Node on which the scheduler evicts other pods for this pod."""
 
     def condition(self, kind: str) -> PodCondition | None:
         """The condition of that type."""
@@ -263,7 +263,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Fields of a pod that scheduling, running and collecting depend on."""
+    """Fields of a pod for scheduling, running and garbage collection."""
 
     namespace: str = ""
     name: str = ""
@@ -273,22 +273,22 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     created_at: str = ""
     deletion_timestamp: str | None = None
     grace_s: int = 0
-    """Seconds between its deletion and the moment it is killed; meaningful when it is being deleted."""
+    """Grace period of the deletion in seconds; only valid while the pod is being deleted."""
     labels: Mapping[str, str] = {}
     owners: tuple[OwnerRef, ...] = ()
     finalizers: tuple[str, ...] = ()
     deletion_cost: int = 0
-    """`controller.kubernetes.io/pod-deletion-cost`: cheaper pods go first."""
+    """`controller.kubernetes.io/pod-deletion-cost`: pods with lower cost are deleted first."""
     index_failures: tuple[int, int] = (0, 0)
-    """How often its index of a job had failed before it: failures that count, and ignored ones."""
+    """Number of earlier failures of its index in a Job: failures that count, and ignored ones."""
 
     node_name: str = ""
     scheduler_name: str = ""
     is_gated: bool = False
-    """Scheduling gates keep it from being scheduled."""
+    """Whether scheduling gates prevent its scheduling."""
     priority: int = 0
     preempts: bool = True
-    """Whether pods of lower priority may be ended to make room for it."""
+    """Whether it may preempt pods of lower priority."""
     restart_policy: str = "Always"
     host_network: bool = False
     readiness_gates: tuple[str, ...] = ()
@@ -300,23 +300,23 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
     resources: PodResources | None = None
-    """Resources of the pod as a whole; None: its containers ask for theirs."""
+    """Resources of the whole pod; None: only its containers have requests."""
     claims: tuple[str, ...] = ()
-    """Names of the volume claims that it uses."""
+    """Names of its volume claims."""
     volume_images: tuple[tuple[str, str], ...] = ()
     """Image volumes: name and image."""
     mounted: tuple[Reference, ...] = ()
-    """ConfigMaps and Secrets that its volumes cannot do without."""
+    """ConfigMaps and Secrets that its volumes require."""
     pull_secrets: tuple[str, ...] = ()
-    """Secrets that its images are to be pulled with."""
+    """Secrets for pulling its images."""
     own_claims: tuple[str, ...] = ()
-    """Claims that are created for the pod alone: those of its `ephemeral` volumes."""
+    """Claims that are created only for this pod: those of its `ephemeral` volumes."""
 
     status: PodStatus = PodStatus()
 
     @property
     def tolerations(self) -> tuple[Mapping[str, Any], ...]:
-        """The taints that it puts up with, as documents."""
+        """Its tolerations, as documents."""
         return (self.placement.tolerations if self.placement else None) or ()
 
     @property
@@ -326,18 +326,18 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_deleting(self) -> bool:
-        """Whether its deletion has begun."""
+        """Whether it is being deleted."""
         return self.deletion_timestamp is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether all its containers have ended for good: it takes no room on its node."""
+        """Whether all its containers have finally ended, so that it uses no resources on its node."""
         return self.status.phase in ("Succeeded", "Failed")
 
     def requests(self) -> Mapping[str, int]:
-        """Requests of the pod to its node (cpu in thousandths). Rule: Kubernetes' pod requests.
+        """Requests of the pod to its node (cpu in thousandths). Same rule as Kubernetes' pod requests.
 
-        The larger of what runs in the end and what runs at most while it starts, plus its overhead.
+        The larger of the requests while it runs and the highest requests while it starts, plus its overhead.
         """
         wanted = self.containers.total
         if self.init_containers.items:
@@ -348,29 +348,29 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def allotment(self) -> dict[str, Any]:
-        """Requests and limits of the pod as a whole, as its status reports them."""
+        """Requests and limits of the whole pod, in the form of its status."""
         return _parts(self.resources)
 
     @property
     def is_for_a_job(self) -> bool:
-        """Whether it is expected to end by itself: a Job (of whatever group) controls it."""
+        """Whether its containers are expected to end on their own, because a Job (of any group) controls it."""
         return self.restart_policy != "Always" and any(
             owner.controller and owner.kind.endswith("Job") for owner in self.owners
         )
 
     @property
     def controller(self) -> OwnerRef | None:
-        """The managing owner."""
+        """The owner that is its controller."""
         return next((owner for owner in self.owners if owner.controller), None)
 
     @property
     def owner_uid(self) -> str:
-        """The uid of the managing owner, or empty."""
+        """The uid of its controller, or empty."""
         return next((owner.uid for owner in self.owners if owner.controller), "")
 
     @property
     def is_active(self) -> bool:
-        """Whether it counts as one of the pods that its owner wants: it has neither ended nor is it being deleted."""
+        """Whether it counts as one of its owner's wanted pods: it has not ended and is not being deleted."""
         return not self.is_over and not self.is_deleting
 
     @property
@@ -384,9 +384,9 @@ class SandboxPodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def amounts(resources: Mapping[str, Any]) -> dict[str, int]:
-    """Quantities by resource name as whole numbers: cpu in thousandths, all else rounded up.
+    """Quantities by resource name as whole numbers: cpu in thousandths, all others rounded up.
 
-    A quantity that cannot be read counts as nothing.
+    An invalid quantity counts as 0.
     """
     amounts = {}
     for name, text in resources.items():
@@ -399,17 +399,17 @@ def amounts(resources: Mapping[str, Any]) -> dict[str, int]:
 
 
 def plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """The sum, resource by resource."""
+    """Sum of each resource."""
     return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
 
 
 def at_least(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """The greater one, resource by resource."""
+    """Maximum of each resource."""
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
 
 def instant_of(text: str | None, *, default: Instant) -> Instant:
-    """The instant of a timestamp, or `default` when it is absent or cannot be read."""
+    """The instant of a timestamp, or `default` when it is absent or invalid."""
     if not text:
         return default
     try:

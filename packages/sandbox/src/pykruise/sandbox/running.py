@@ -1,7 +1,7 @@
-"""How the parts of a sandbox run: each has `run()`, which lasts until `stop()`, and owns its tasks.
+"""Life of a sandbox's components: `run()` lasts until `stop()`, and each component owns its tasks.
 
 Cluster ──▶ Component.run() ──▶ a Controller's workers, beside them caches and heartbeats
-        ──▶ Component.stop() ──▶ work in flight finishes, run() returns
+        ──▶ Component.stop() ──▶ work in progress finishes, run() returns
 """
 
 import asyncio
@@ -10,21 +10,21 @@ from typing import Any, Protocol
 
 
 class SandboxComponent(Protocol):
-    """A part that works in the background."""
+    """A component that works in the background."""
 
     async def run(self) -> None:
-        """Work until `stop()` or until cancelled. Raises only for bugs."""
+        """Run until `stop()` or cancellation. Raises only for bugs."""
         ...
 
     async def stop(self) -> None:
-        """Finish what is in flight; then `run()` returns. Harmless when it is not running."""
+        """Finish the work in progress; then `run()` returns. Does nothing when it is not running."""
         ...
 
 
 async def run_beside(main: Awaitable[None], *background: Coroutine[Any, Any, Any]) -> None:
-    """Await `main` with the `background` tasks at work, and cancel them when it is done.
+    """Await `main` while the `background` tasks run, and cancel them afterwards.
 
-    When one of them fails everything is cancelled, and what it raised comes out (in an ExceptionGroup).
+    When one of them fails, all are cancelled, and the exception is raised in an ExceptionGroup.
     """
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(work) for work in background]
@@ -34,7 +34,7 @@ async def run_beside(main: Awaitable[None], *background: Coroutine[Any, Any, Any
 
 
 async def happens_before(stopped: asyncio.Event, condition: Coroutine[Any, Any, Any]) -> bool:
-    """Wait for `condition`, but no longer than until `stopped`; whether it came true."""
+    """Wait for `condition`, but not longer than for `stopped`. Return whether the condition came first."""
     waiting = asyncio.ensure_future(condition)
     stopping = asyncio.ensure_future(stopped.wait())
     try:

@@ -1,6 +1,7 @@
-"""Identity of the sandbox's API server, by which commands recognise it, and the minors of Kubernetes that it can be.
+"""Identity of the sandbox's API server, by which commands recognise it, and its possible minor versions of
+Kubernetes.
 
-    "1.37" ──▶ served_release(minor) ──▶ the features that are on there
+    "1.37" ──▶ served_release(minor) ──▶ the enabled features
            ──▶ version_of(minor)     ──▶ the document of /version
 
 Pure.
@@ -14,18 +15,18 @@ from pykruise.kube.schemas.releases import Release, release_of
 from pykruise.kube.version import SANDBOX_BUILD
 
 _SWITCHED_ON: Final[Mapping[str, frozenset[str]]] = {"1.32": frozenset({"InPlacePodVerticalScaling"})}
-"""Gates that are off in a minor by themselves. Those that are on in the testbed, whose answers were recorded."""
+"""Feature gates that are off by default in a minor, but on in the testbed whose answers were recorded."""
 
 
 @cache
 def served_release(minor: str) -> Release:
-    """The release that a sandbox of this minor is. Raises ValueError for a minor that is not known."""
+    """The release for a sandbox of this minor. Raises ValueError for an unknown minor."""
     release = release_of(minor)
     return Release(release.minor, release.off - _SWITCHED_ON.get(minor, frozenset()))
 
 
 def version_of(minor: str) -> Mapping[str, str]:
-    """Version under /version: the Kubernetes whose behaviour this server has."""
+    """The document of /version: the Kubernetes version whose behaviour this server has."""
     major, _, number = minor.partition(".")
     return {
         "major": major,

@@ -1,14 +1,14 @@
-"""An event loop whose time is virtual: it jumps to the next timer instead of waiting for it.
+"""An event loop with virtual time: it jumps to the next timer instead of waiting for it.
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(main())          # `await asyncio.sleep(3600)` in it takes no time
 
-asyncio.SelectorEventLoop ──asks its selector to wait──▶ _JumpingSelector ──moves──▶ VirtualLoop.time()
+asyncio.SelectorEventLoop ──lets its selector wait──▶ _JumpingSelector ──moves──▶ VirtualLoop.time()
 
-Everything that takes its time from the loop (kube.clock.loop_clock, asyncio.sleep, asyncio.timeout) runs on
-virtual time without knowing. Nothing else about the loop changes: callbacks run in asyncio's order, so equal
-programs give equal runs. For programs that talk to nothing outside: a socket would be starved of real time. For
-what the loop has given to a thread, as asyncio.to_thread does, time stands still.
+Everything that reads the loop's time (kube.clock.loop_clock, asyncio.sleep, asyncio.timeout) runs on virtual time
+without knowing it. Nothing else about the loop changes: callbacks run in asyncio's order, so equal programs give
+equal runs. Use it for programs without network connections, because a socket needs real time. While a thread works
+for the loop (asyncio.to_thread), virtual time stands still.
 """
 
 import asyncio
@@ -21,47 +21,47 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 POLL_EVERY = 64
-"""So many turns of a busy loop pass before it looks for what other threads have sent."""
+"""Turns of a busy loop between two polls for wake-ups from other threads."""
 
 
 class DeadlockError(RuntimeError):
-    """Every task waits for another, and no timer is set: nothing can ever happen again."""
+    """Every task waits for another one and there is no timer, so nothing can happen any more."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Begins at time 0. Running it raises DeadlockError when nothing can happen any more."""
+    """Starts at time 0. Running it raises DeadlockError when nothing can happen any more."""
 
     def __init__(self) -> None:
         self._now = 0.0
         self._in_threads = 0
         super().__init__(_JumpingSelector(self))
-        # A timer is due this close to its time. After months of virtual time, asyncio's own nanosecond is less
-        # than the distance between two floats, and a timer that is due now would never be.
+        # A timer is due when its time is this close. After months of virtual time, asyncio's own nanosecond is less
+        # than the distance between two floats, and a timer for the present moment would never be due.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Virtual seconds since the loop was created."""
         return self._now
 
     @property
     def waits_for_threads(self) -> bool:
-        """Whether something given to a thread is still to come."""
+        """Whether a thread still works for the loop."""
         return self._in_threads > 0
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[_Ts]], _T], *args: *_Ts
     ) -> asyncio.Future[_T]:
-        """As every loop does it."""
+        """Run in an executor as every loop does, and count the work in progress."""
         given = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
-        given.add_done_callback(self._came_back)
+        given.add_done_callback(self._thread_done)
         return given
 
-    def _came_back(self, _: object) -> None:
+    def _thread_done(self, _: object) -> None:
         self._in_threads -= 1
 
     async def shutdown_default_executor(self, *args: Any) -> None:
-        """As every loop does it: a thread of its own tells when the others have ended."""
+        """Shut down as every loop does, in a thread that waits for the others."""
         self._in_threads += 1
         try:
             await super().shutdown_default_executor(*args)
@@ -69,14 +69,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._in_threads -= 1
 
     def jump(self, timeout: float | None) -> None:
-        """Advances time where a selector would wait. `None`: there is no timer to wait for."""
+        """Advance time where a selector would wait. `None`: there is no timer."""
         if timeout is None:
             raise DeadlockError("every task waits for another, and no timer is set")
         self._now += timeout
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Polls for real, waits in virtual time only."""
+    """Polls in real time, and waits in virtual time only."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._inner = selectors.DefaultSelector()
@@ -84,7 +84,7 @@ class _JumpingSelector(selectors.BaseSelector):
         self._turns = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        # While there is work, looking outside every time would cost more than most of the work.
+        # While there is work, a real poll at each turn would cost more than most of the work.
         self._turns += 1
         if timeout == 0 and self._turns % POLL_EVERY:
             return []

@@ -1,12 +1,11 @@
-"""How the sandbox's API server reaches webhooks: HTTPS, verified by the bundle of the configuration.
+"""HTTPS client of the sandbox's API server for webhooks; it verifies them with the configuration's CA bundle.
 
-Target, body ──▶ WebhookCaller.call() ──▶ status and body, or CallFailedError in Go's words
+Target, body ──▶ WebhookCaller.call() ──▶ status and body, or CallFailedError with Go's message
 
-A webhook that is a service is found by `services`, since there is no network between pods here: by its
-namespace, name and port, where it really listens. Its certificate is checked against `name.namespace.svc`, as a
-real API server does.
+There is no network between pods here, so `services` has the real address of a webhook that is a service, by its
+namespace, name and port. Its certificate is checked against `name.namespace.svc`, as in a real API server.
 
-Owns: a pool of connections; close it.
+Owns a pool of connections. Close it.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ _HEADERS: Final = {"content-type": "application/json", "accept": "application/js
 
 
 class WebhookCaller:
-    """A Caller over HTTPS. `services`: (namespace, name, port) and the host and port where it listens."""
+    """A Caller over HTTPS. `services` maps (namespace, name, port) to the real host and port."""
 
     def __init__(self, services: Mapping[tuple[str, str, int], tuple[str, int]] | None = None) -> None:
         self._services = services if services is not None else {}
@@ -32,8 +31,8 @@ class WebhookCaller:
         self._contexts: dict[bytes, ssl.SSLContext] = {}
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """HTTP status and body of the answer. Raises CallFailedError."""
-        url, server_name = self._place(target)
+        """Return HTTP status and body of the answer. Raises CallFailedError."""
+        url, server_name = self._resolve(target)
         if self._session is None:
             self._session = aiohttp.ClientSession()
         try:
@@ -43,7 +42,7 @@ class WebhookCaller:
                     url.update_query(timeout=f"{timeout_s:g}s"),
                     data=body,
                     headers=_HEADERS,
-                    ssl=self._context(target.ca_bundle),
+                    ssl=self._tls_context(target.ca_bundle),
                     server_hostname=server_name,
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None),
@@ -55,16 +54,16 @@ class WebhookCaller:
         except TimeoutError as err:
             raise CallFailedError("context deadline exceeded") from err
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as err:
-            raise CallFailedError(_explained(err, url)) from err
+            raise CallFailedError(_explain(err, url)) from err
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    def _place(self, target: CallTarget) -> tuple[URL, str | None]:
-        """Where to connect to, and the name the certificate must have when it is another."""
+    def _resolve(self, target: CallTarget) -> tuple[URL, str | None]:
+        """Return the URL to connect to, and the name for the certificate if it differs from the URL's host."""
         try:
             url = URL(target.url)
         except ValueError as err:
@@ -77,7 +76,7 @@ class WebhookCaller:
         host, port = result
         return url.with_host(host).with_port(port), url.host
 
-    def _context(self, bundle: bytes) -> ssl.SSLContext:
+    def _tls_context(self, bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(bundle)
         if context is None:
             context = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
@@ -95,7 +94,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(chunks)
 
 
-def _explained(err: Exception, url: URL) -> str:
+def _explain(err: Exception, url: URL) -> str:
     match err:
         case aiohttp.ClientConnectorCertificateError():
             return f"tls: failed to verify certificate: x509: {_certificate_problem(str(err))}"

@@ -1,12 +1,12 @@
-"""A pytest plugin for authors of operators: a Kubernetes of one's own for each test.
+"""A pytest plugin for authors of operators: a separate Kubernetes cluster for each test.
 
     def test_my_operator(sandbox):              # in process, in virtual time
-    def test_my_client(sandbox_kubeconfig):     # over HTTPS, in real time, for whatever speaks to a cluster
+    def test_my_client(sandbox_kubeconfig):     # over HTTPS, in real time, for any client of a cluster
 
-    @pytest.mark.sandbox(nodes=5, manifests=["crd.yaml"])    what the cluster is made of
+    @pytest.mark.sandbox(nodes=5, manifests=["crd.yaml"])    options of the cluster
 
-Loaded by pytest through its entry point (`pip install pykruise[testing]`), or with
-`-p pykruise.testing`. Nothing but pytest is imported until a test asks for a cluster. See docs/testing.md.
+pytest loads it through its entry point (`pip install pykruise[testing]`), or with
+`-p pykruise.testing`. Nothing but pytest is imported until a test requests a cluster. See docs/testing.md.
 """
 
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ _MARKER = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", _MARKER)
 
 
 @pytest.fixture
 def sandbox(request: pytest.FixtureRequest) -> "Iterator[Sandbox]":
-    """A cluster in this process whose time is virtual: `pykruise.testing.sandbox.Sandbox`."""
+    """A cluster in this process with virtual time: `pykruise.testing.sandbox.Sandbox`."""
     from pykruise.testing.sandbox import Sandbox
 
     with Sandbox(**options_of(request)) as made:
@@ -57,12 +57,14 @@ def sandbox_server(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[
 
 @pytest.fixture
 def sandbox_kubeconfig(sandbox_server: "HttpSandbox") -> str:
-    """The path of a kubeconfig for a cluster that listens on 127.0.0.1; gone after the test, with everything in it."""
+    """The path of a kubeconfig for a cluster that listens on 127.0.0.1. Both are removed after the test."""
     return sandbox_server.kubeconfig
 
 
 def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Options of the nearest marker, over those further out; paths are relative to the test's file."""
+    """Options of all markers of the test, where the nearest marker has precedence. Paths are relative to the test's
+    file.
+    """
     options: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers("sandbox"))):
         if marker.args:

@@ -1,9 +1,9 @@
-"""A claim that a test waits for: whether it is true yet, and what a person needs to know if it never is.
+"""A claim that a test waits for: whether it is true yet, and an explanation if it never becomes true.
 
-claim() ──▶ ClaimAttempt: its value, or the error of a part that is not written yet
+claim() ──▶ ClaimAttempt: its value, or the error of a field that is not written yet
 the last attempt, the objects that it read, their events ──▶ failure_text()
 
-Pure, but for the source of the test, which `claim_text` reads.
+Pure, except that `claim_text` reads the source of the test.
 """
 
 import ast
@@ -20,7 +20,7 @@ __all__ = ["MOST_EVENTS", "ClaimAttempt", "Look", "attempt", "claim_text", "fail
 
 MOST_EVENTS: Final = 10
 _MOST_LINES: Final = 40
-"""Most lines of one object's status."""
+"""Largest number of shown lines of an object's status."""
 
 
 class ClaimAttempt(msgspec.Struct, frozen=True):
@@ -28,22 +28,22 @@ class ClaimAttempt(msgspec.Struct, frozen=True):
 
     is_true: bool
     error: Exception | None = None
-    """Why it could not be evaluated yet."""
+    """Why the claim could not be evaluated yet."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that a claim read, as it is when its time is over."""
+    """An object that the claim read, in its state at the end of the waiting time."""
 
     title: str
-    """`CloneSet default/web`."""
+    """Kind, namespace and name: `CloneSet default/web`."""
     document: Document | None
-    """None: it is not there."""
+    """None: the object does not exist."""
     explanation: str = ""
-    """Why it is not as its spec wants it, where that is known."""
+    """Why its state differs from its spec, if that is known."""
 
 
 def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -> ClaimAttempt:
-    """Evaluate the claim. Errors of the types `not_yet`, and of a field or item that is missing, mean: not true yet."""
+    """Evaluate the claim. Errors of the types `not_yet`, and of a missing field or item, count as not true yet."""
     try:
         return ClaimAttempt(bool(claim()))
     except not_yet as error:
@@ -57,7 +57,7 @@ def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -
 def has_condition(document: Mapping[str, Any], wanted: str) -> bool:
     """Whether the object has a condition: `Ready`, or `Ready=False`.
 
-    A status that was written before the last change of the spec does not count. Rule: `kubectl wait`.
+    A status that was written before the last change of the spec does not count. Same rule as `kubectl wait`.
     """
     kind, _, value = wanted.partition("=")
     generation = document["metadata"].get("generation", 0)
@@ -73,7 +73,7 @@ def has_condition(document: Mapping[str, Any], wanted: str) -> bool:
 
 
 def claim_text(claim: Callable[[], Any]) -> str:
-    """The claim as its author wrote it: the expression of a lambda, or the name of a function."""
+    """Source text of the claim: the expression of a lambda, or the name of a function."""
     name = getattr(claim, "__name__", "")
     if name != "<lambda>":
         return f"{name}()" if name else repr(claim)
@@ -81,7 +81,7 @@ def claim_text(claim: Callable[[], Any]) -> str:
 
 
 def _lambda_text(claim: Callable[[], Any]) -> str:
-    """Source text after the colon; empty where the source is unavailable."""
+    """Source text after the colon; empty when the source is unavailable."""
     code = getattr(claim, "__code__", None)
     if code is None:
         return ""
@@ -95,14 +95,14 @@ def _lambda_text(claim: Callable[[], Any]) -> str:
         node
         for node in nodes
         if node.lineno == code.co_firstlineno
-        and all(_holds(node.body, place) for place in places if place[1])
+        and all(_contains_place(node.body, place) for place in places if place[1])
     ]
     body = min(around, key=lambda item: len(ast.unparse(item)), default=None)
     text = None if body is None else ast.get_source_segment(source, body.body)
     return " ".join((text or "").split())
 
 
-def _holds(node: ast.expr, place: tuple[int, int]) -> bool:
+def _contains_place(node: ast.expr, place: tuple[int, int]) -> bool:
     end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
     return (node.lineno, node.col_offset) <= place <= end
 
@@ -110,7 +110,7 @@ def _holds(node: ast.expr, place: tuple[int, int]) -> bool:
 def failure_text(
     claim: str, *, within_s: float, last: ClaimAttempt, looks: Sequence[Look], events: Sequence[Document]
 ) -> str:
-    """The message of the AssertionError: what was claimed, how the objects are that it read, and their last events."""
+    """Message of the AssertionError: the claim, the state of the objects that it read, and their last events."""
     lines = [f"not true within {within_s:g} s: {claim}"]
     if last.error is not None:
         lines.append(f"  the last evaluation ended with {type(last.error).__name__}: {last.error}")

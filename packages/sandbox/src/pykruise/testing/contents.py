@@ -1,4 +1,4 @@
-"""Parts from which both kinds of test cluster are built, and the words that their tests use.
+"""Common parts of both kinds of test cluster: manifests, scripted failures, and names of resources.
 
 manifests (paths, texts, documents) ──▶ documents_of() ──▶ put()
 "deployments", "Deployment", "things.example.com" ──▶ resource_named()
@@ -37,12 +37,14 @@ _STRICT: Final = "Strict"
 
 
 def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
-    """All documents in them, in their order; items of lists one by one. Raises ValueError, OSError."""
+    """Return all documents in their order, with the items of lists as documents of their own. Raises ValueError,
+    OSError.
+    """
     return [document for _, document in documents_with_sources(manifests)]
 
 
 def documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str, Document]]:
-    """The same, each with the path of its file; empty: it does not come from a file."""
+    """The same, each with the path of its file, or with an empty path."""
     documents: list[tuple[str, Document]] = []
     for manifest in manifests:
         source = str(manifest) if isinstance(manifest, Path) else ""
@@ -61,7 +63,7 @@ def documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str, Doc
 
 
 def rules_of(failures: Sequence[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
-    """Rules, some of them written as mappings. Raises ValueError that says which is wrong."""
+    """Convert rules, some of them written as mappings. Raises ValueError with the invalid one."""
     plain = [
         msgspec.to_builtins(failure) if isinstance(failure, Rule) else dict(failure) for failure in failures
     ]
@@ -69,7 +71,7 @@ def rules_of(failures: Sequence[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
 
 
 async def resource_named(client: Client, name: str) -> Resource:
-    """The resource meant by a plural (`pods`), a kind (`Pod`), or either with its group. Raises LookupError."""
+    """Find a resource by plural (`pods`) or kind (`Pod`), with or without its group. Raises LookupError."""
     wanted, _, group = name.lower().partition(".")
     known: list[str] = []
     for resource in (await discover(client)).resources:
@@ -81,7 +83,7 @@ async def resource_named(client: Client, name: str) -> Resource:
 
 
 async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> list[Document]:
-    """Put each object; returns them as stored. An error has a note that names the object and its file."""
+    """Put each object, and return them as stored. An error has a note with the object and its file."""
     stored = []
     for source, document in documents:
         try:
@@ -94,14 +96,14 @@ async def put_all(client: Client, documents: Iterable[tuple[str, Document]]) -> 
 
 
 async def put(client: Client, doc: Document) -> Document:
-    """Create the object, or merge it into the one that is there; returns it as stored.
+    """Create the object, or merge it into the existing one. Return it as stored.
 
     A field that the kind does not have is refused, as kubectl does. Raises LookupError for a kind that is not served.
     """
     inventory = await discover(client)
     resource = inventory.find(api_version=doc.get("apiVersion", ""), kind=doc.get("kind", ""))
     if resource is None or (doc["apiVersion"], doc["kind"]) not in inventory.kinds:
-        raise LookupError(f"the cluster serves no {_served_nearly(inventory, doc)}")
+        raise LookupError(f"the cluster serves no {_describe_unserved(inventory, doc)}")
     version = str(doc["apiVersion"]).rpartition("/")[2]
     resource = msgspec.structs.replace(resource, version=version)
     namespace = (doc["metadata"].get("namespace") or "default") if resource.namespaced else ""
@@ -116,8 +118,8 @@ async def put(client: Client, doc: Document) -> Document:
         )
 
 
-def _served_nearly(inventory: Inventory, doc: Document) -> str:
-    """The kind and version that a document names, and the served one that may have been meant."""
+def _describe_unserved(inventory: Inventory, doc: Document) -> str:
+    """Describe the kind and version of a document, with a hint to a similar one that is served."""
     kind, version = str(doc.get("kind")), str(doc.get("apiVersion"))
     versions = inventory.versions_of(kind)
     if versions:

@@ -1,8 +1,8 @@
-"""A cluster that other people's clients can reach: HTTPS on 127.0.0.1, in a thread of the test's process.
+"""A cluster for external clients: HTTPS on 127.0.0.1, in a thread of the test's process.
 
 HttpSandbox ──▶ thread with an event loop ──▶ Cluster + HttpFront ──▶ kubeconfig (mode 0600), ca.crt
 
-Time is real here: what is on the other side of a socket cannot be made to wait.
+Time is real, because a program on the other side of a socket does not follow virtual time.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ _START_S = 30.0
 
 
 class HttpSandbox:
-    """A cluster over HTTPS; enter it to start it.
+    """A cluster over HTTPS. Enter its context to start it.
 
-    For clients: `kubeconfig`, the path where the file is written; or `url`, `token`, and `ca_file`, the path of the
-    certificate that signed the server's. All are strings. Options are those of Sandbox; containers start at once
-    unless `start_s` says otherwise.
+    For clients: `kubeconfig`, the path of the written file; or `url`, `token`, and `ca_file`, the path of the CA
+    certificate. All are strings. Options are those of Sandbox, but by default containers start immediately
+    (`start_s`).
     """
 
     def __init__(
@@ -82,23 +82,25 @@ class HttpSandbox:
         if error is None and self._failure is not None:
             raise RuntimeError(f"the cluster ended: {self._failure}") from self._failure
 
-    # ── trouble ──────────────────────────────────────────────────────────────
+    # ── faults ───────────────────────────────────────────────────────────────
 
     def fail(self, *failures: Rule | Mapping[str, Any]) -> None:
-        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`; none: all is well."""
+        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`. Without arguments there
+        are none.
+        """
         rules = rules_of(failures)
-        self._inside(lambda cluster: cluster.kubelets.set_rules(rules))
+        self._run_in_thread(lambda cluster: cluster.kubelets.set_rules(rules))
 
     def stop_node(self, name: str) -> None:
-        """The node loses power. KeyError: there is no such node."""
-        self._inside(lambda cluster: cluster.kubelets.stop_node(name))
+        """Cut the node's power. KeyError: there is no such node."""
+        self._run_in_thread(lambda cluster: cluster.kubelets.stop_node(name))
 
     def start_node(self, name: str) -> None:
-        """The node is back. KeyError: there is no such node."""
-        self._inside(lambda cluster: cluster.kubelets.start_node(name))
+        """Restore the node's power. KeyError: there is no such node."""
+        self._run_in_thread(lambda cluster: cluster.kubelets.start_node(name))
 
-    def _inside(self, change: Callable[[Cluster], None]) -> None:
-        """Do it in the cluster's thread; raises what it raises, RuntimeError where the cluster does not run."""
+    def _run_in_thread(self, change: Callable[[Cluster], None]) -> None:
+        """Run the change in the cluster's thread, and raise its errors. RuntimeError: the cluster does not run."""
         cluster, loop = self._cluster, self._loop
         if cluster is None or loop is None:
             raise RuntimeError("the cluster does not run")
@@ -108,7 +110,7 @@ class HttpSandbox:
 
         asyncio.run_coroutine_threadsafe(changed(), loop).result(_START_S)
 
-    # ── its thread ───────────────────────────────────────────────────────────
+    # ── thread ───────────────────────────────────────────────────────────────
 
     def _main(self) -> None:
         try:

@@ -2,9 +2,9 @@
 
 test ──▶ Sandbox.apply(), get(), advance(), until(), run(coroutine) ──▶ its event loop ──▶ Cluster
 
-Nothing happens between two calls: the loop runs only while one of them does, and its clock jumps over every
-wait. An hour of rollouts takes as long as its requests, and equal seeds give equal runs. An operator under test
-runs as a task of this loop (`start()`), with `client` or a transport of its own.
+Nothing happens between two calls: the loop only runs during a call, and its clock jumps over every wait. An hour of
+rollouts takes as long as its requests, and equal seeds give equal runs. An operator under test runs as a task of this
+loop (`start()`), with `client` or its own transport.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ T = TypeVar("T")
 START = parse_time("2026-01-01T00:00:00Z")
 
 _MOST_LOOKS: Final = 3
-"""Objects that the message of a failure shows."""
+"""Number of objects that the message of a failure shows."""
 
 
 class Sandbox:
-    """A cluster for one test; enter it to start it. All methods are ordinary functions.
+    """A cluster for one test. Enter its context to start it. All methods are ordinary functions.
 
-    `nodes`, `start_s`, `ready_s`, `stop_s`: as in ClusterSettings. `seed`: of all names, uids and delays.
-    `manifests`: created before the test begins, such as CRDs. `failures`: scripted ones (`Rule` or mappings).
-    With `rbac`, who is not an administrator may do what roles say.
+    `nodes`, `start_s`, `ready_s`, `stop_s`: as in ClusterSettings. `seed`: for all names, uids and delays.
+    `manifests`: objects to create before the test begins, such as CRDs. `failures`: scripted failures (`Rule` or
+    mappings). With `rbac`, users other than the administrator may only do what their roles allow.
     """
 
     def __init__(
@@ -63,19 +63,20 @@ class Sandbox:
         self._rules = rules_of(failures)
         self._tasks: list[asyncio.Task[Any]] = []
         self._read: dict[tuple[str, str, str], None] = {}
-        """Kind, namespace and name of what a claim has read."""
+        """Kind, namespace and name of the objects that a claim has read."""
         self.loop: asyncio.AbstractEventLoop
         self.cluster: Cluster
 
     @property
     def client(self) -> Client:
-        """The asynchronous client, for coroutines given to `run` and `start`."""
+        """The asynchronous client, for coroutines that are passed to `run` and `start`."""
         return self.cluster.client
 
     def client_as(self, user: str, *groups: str) -> Client:
-        """A client that is no administrator: a user's name, or `namespace:name` of a service account.
+        """Return a client of another user than the administrator: a user's name, or `namespace:name` of a service
+        account.
 
-        With `rbac` it may do what roles say.
+        With `rbac`, it may only do what the user's roles allow.
         """
         namespace, colon, name = user.partition(":")
         is_account = bool(colon) and namespace != "system"
@@ -127,34 +128,35 @@ class Sandbox:
 
     @property
     def now(self) -> float:
-        """Seconds of virtual time since the cluster was made."""
+        """Seconds of virtual time since the cluster was created."""
         return self.loop.time()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end in the cluster's time; returns what it returns, raises what it raises."""
+        """Run a coroutine to its end in the cluster's time. Return its result, or raise its error."""
         __tracebackhide__ = True
         result = self.loop.run_until_complete(work)
         for task in self._tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                raise error  # an operator that died must not look like one that does nothing
+                raise error  # a dead operator must not look like one that does nothing
         return result
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start something that runs beside the test, an operator; cancelled when the test is over."""
+        """Start a coroutine that runs beside the test, such as an operator. It is cancelled at the end of the test."""
         task = self.loop.create_task(work)
         self._tasks.append(task)
         return task
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let this much time pass."""
         self.run(asyncio.sleep(seconds))
 
     def until(self, claim: Callable[[], Any], *, within_s: float = 60.0, every_s: float = 0.1) -> None:
         """Let time pass until `claim()` is true.
 
-        `claim` may use the methods of this class. An object, a field or an item that is not there yet (NotFoundError,
-        KeyError, IndexError) counts as not true yet. Raises AssertionError when it is not true within `within_s`: the
-        message has the claim, the status of the objects that it read last, and their last events.
+        `claim` may use the methods of this class. An object, a field or an item that does not exist yet
+        (NotFoundError, KeyError, IndexError) counts as not true yet. Raises AssertionError when the claim is not true
+        within `within_s`: the message has the claim, the status of the objects that it read last, and their last
+        events.
         """
         __tracebackhide__ = True
         self._until(claim, lambda: claim_text(claim), within_s=within_s, every_s=every_s)
@@ -164,9 +166,10 @@ class Sandbox:
     ) -> Document | None:
         """Let time pass until an object has a condition: `wait("clonesets/web")`, `wait("jobs/a", "Complete")`.
 
-        `condition`: its type, with `=False` or `=Unknown` for another status than True; `deleted`: until the object is
-        gone. A condition that is older than the last change of the spec does not count. Returns the object, None if
-        it is deleted. Raises AssertionError as `until` does, ValueError for another form than kind/name.
+        `condition`: its type, with `=False` or `=Unknown` for another status than True; `deleted`: wait until the
+        object is deleted. A condition that is older than the last change of the spec does not count. Returns the
+        object, or None if it is deleted. Raises AssertionError as `until` does, ValueError for a target that is not
+        kind/name.
         """
         __tracebackhide__ = True
         kind, slash, name = target.partition("/")
@@ -204,7 +207,7 @@ class Sandbox:
             self.advance(every_s)
 
     _not_yet: ClassVar[tuple[type[Exception], ...]] = (NotFoundError,)
-    """Errors of a claim that mean: not true yet."""
+    """Errors of a claim that count as not true yet."""
 
     def _failure(self, claim: str, within_s: float, last: ClaimAttempt) -> str:
         read = list(self._read)[:_MOST_LOOKS]
@@ -223,13 +226,13 @@ class Sandbox:
         return Look(title=f"{document['kind']} {where}", document=document, explanation=explanation)
 
     def _explained(self, kind: str, namespace: str, name: str) -> str:
-        """Why the object is not as its spec wants it; empty where that is not known."""
+        """Why the object's state differs from its spec; empty when that is not known."""
         return ""
 
     # ── objects ──────────────────────────────────────────────────────────────
 
     def apply(self, *manifests: Manifest) -> list[Document]:
-        """Create what the manifests say, or merge it into what is there; returns the objects as stored.
+        """Create the objects of the manifests, or merge them into existing ones. Return the objects as stored.
 
         A field that its kind does not have is refused, as kubectl does. An error names the object and its file.
         """
@@ -237,7 +240,9 @@ class Sandbox:
         return self.run(put_all(self.client, documents_with_sources(manifests)))
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Document:
-        """An object: `get("deployments", "web")`. Raises NotFoundError; LookupError for a kind that is not served."""
+        """Return an object: `get("deployments", "web")`. Raises NotFoundError; LookupError for a kind that is not
+        served.
+        """
         __tracebackhide__ = True
         self._read[kind, namespace, name] = None
         return self._one(kind, namespace, lambda resource, space: self.client.get(resource, space, name))
@@ -251,7 +256,7 @@ class Sandbox:
         namespace: str = "default",
         subresource: str = "",
     ) -> Document:
-        """Merge-patch an object; returns it as stored."""
+        """Merge-patch an object, and return it as stored."""
         return self._one(
             kind,
             namespace,
@@ -261,7 +266,7 @@ class Sandbox:
         )
 
     def delete(self, kind: str, name: str, *, namespace: str = "default") -> Document:
-        """Delete an object, and what it owns in the background; returns the server's answer."""
+        """Delete an object, and its dependents in the background. Return the server's answer."""
         return self._one(
             kind,
             namespace,
@@ -269,7 +274,7 @@ class Sandbox:
         )
 
     def list(self, kind: str, *, namespace: str = "", label_selector: str = "") -> list[Document]:
-        """Objects of a kind, everywhere or in one namespace."""
+        """Return objects of a kind, of all namespaces or of one."""
 
         async def listed() -> list[Document]:
             resource = await resource_named(self.client, kind)
@@ -280,7 +285,7 @@ class Sandbox:
         return self.run(listed())
 
     def events(self, target: str = "", *, namespace: str = "default") -> Sequence[Document]:
-        """Events of a namespace, or of one object (`events("clonesets/web")`), oldest first."""
+        """Return the events of a namespace, or of one object (`events("clonesets/web")`), oldest first."""
         kind, _, name = target.partition("/")
         wanted = self.run(resource_named(self.client, kind)).kind if kind else ""
         events = [
@@ -298,24 +303,26 @@ class Sandbox:
 
         return self.run(asked())
 
-    # ── trouble ──────────────────────────────────────────────────────────────
+    # ── faults ───────────────────────────────────────────────────────────────
 
     def fail(self, *failures: Rule | Mapping[str, Any]) -> None:
-        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`; none: all is well."""
+        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`. Without arguments there
+        are none.
+        """
         rules = rules_of(failures)
-        self.run(_inside(lambda: self.cluster.kubelets.set_rules(rules)))
+        self.run(_run_in_loop(lambda: self.cluster.kubelets.set_rules(rules)))
 
     def stop_node(self, name: str) -> None:
-        """The node loses power. KeyError: there is no such node."""
-        self.run(_inside(lambda: self.cluster.kubelets.stop_node(name)))
+        """Cut the node's power. KeyError: there is no such node."""
+        self.run(_run_in_loop(lambda: self.cluster.kubelets.stop_node(name)))
 
     def start_node(self, name: str) -> None:
-        """The node is back. KeyError: there is no such node."""
-        self.run(_inside(lambda: self.cluster.kubelets.start_node(name)))
+        """Restore the node's power. KeyError: there is no such node."""
+        self.run(_run_in_loop(lambda: self.cluster.kubelets.start_node(name)))
 
 
-async def _inside(change: Callable[[], None]) -> None:
-    """Do it where the loop runs: what it wakes belongs to the loop."""
+async def _run_in_loop(change: Callable[[], None]) -> None:
+    """Make the change inside the loop, because tasks that it wakes belong to the loop."""
     change()
 
 

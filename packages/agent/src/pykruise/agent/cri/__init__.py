@@ -1,1 +1,1 @@
-"""The Container Runtime Interface (CRI v1), as far as a node agent needs it."""
+"""The Container Runtime Interface (CRI v1), limited to the needs of a node agent."""

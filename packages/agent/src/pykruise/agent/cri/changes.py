@@ -1,9 +1,9 @@
-"""That something happened to a pod's containers: the runtime's events, where it has them.
+"""Changes of pods' containers, from the runtime's events if it has them.
 
 GetContainerEvents ──▶ RuntimeChanges.run() ──▶ on_change(uid of the pod)
 
-A runtime without events (containerd before 1.7) is asked again and again by those who wait for something: `poll_s` says
-how often. When events were missed, because the runtime was away, all listeners look again (`on_change("")`).
+Code that waits for a change must also poll, every `poll_s`, because some runtimes have no events (containerd before
+1.7). After events were missed because the runtime was not reachable, `on_change("")` asks for a check of all pods.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ RETRY_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class RuntimeChanges:
-    """Tells `on_change` about containers of one runtime while `run()` runs."""
+    """Calls `on_change` for changes of containers in one runtime while `run()` runs."""
 
     def __init__(self, client: CriClient, on_change: Callable[[str], None]) -> None:
         self._client = client
@@ -31,11 +31,11 @@ class RuntimeChanges:
 
     @property
     def poll_s(self) -> float:
-        """How often to ask for what one waits for."""
+        """Seconds between polls while waiting for a change."""
         return POLL_BESIDE_EVENTS_S if self._has_events else POLL_S
 
     async def run(self) -> None:
-        """Follow events until cancelled; return at once where there are none."""
+        """Follow events until cancelled; return immediately if the runtime has no events."""
         failures = 0
         while True:
             try:

@@ -3,8 +3,8 @@
 image puller, recreation, probes, metadata ──▶ CriClient ──gRPC──▶ containerd, CRI-O, cri-dockerd
                                            ◀── values.py, or an error of errors.py
 
-Every call has a time limit. A connection that broke is made anew by the next call, so a runtime that was started anew
-is found at once; nothing is repeated here.
+Every call has a time limit. After a broken connection the next call opens a new one, so a restarted runtime is found
+immediately; no call is repeated here.
 """
 
 import asyncio
@@ -41,29 +41,31 @@ from pykruise.agent.cri.values import (
 )
 
 CALL_S: Final = 5.0
-"""How long a call may take, beside what it was asked to wait. Rule: the original agent's."""
+"""Time limit of a call in seconds, in addition to the time that the call itself waits. Same value as in OpenKruise's
+agent.
+"""
 FIRST_IMAGES_S: Final = 10.0
-"""A node's images may have to be counted first."""
+"""Time limit of calls for which the runtime may first have to count the node's images."""
 
 _STATES: Final[tuple[ContainerState, ...]] = ("created", "running", "exited", "unknown")
 _NANO: Final = 1e9
 
 
 class CriClient:
-    """One runtime. Belongs to one event loop; `close()` when done."""
+    """Client of one runtime. Belongs to one event loop; call `close()` at the end."""
 
     def __init__(self, socket: str) -> None:
         self.socket = socket
         self._channel = Channel(path=socket)
 
     def close(self) -> None:
-        """Give the connection back. Calls under way fail."""
+        """Close the connection. Calls in flight fail."""
         self._channel.close()
 
     # ── the runtime ──────────────────────────────────────────────────────────
 
     async def version(self) -> RuntimeVersion:
-        """Name and versions of the runtime."""
+        """Return name and versions of the runtime."""
         result = await self._call("RuntimeService", "Version", {"version": "v1"})
         return RuntimeVersion(
             name=result.runtime_name, version=result.runtime_version, api_version=result.runtime_api_version
@@ -74,9 +76,9 @@ class CriClient:
         await self._call("ImageService", "ImageFsInfo", {}, timeout_s=FIRST_IMAGES_S)
 
     async def events(self) -> AsyncIterator[ContainerEvent]:
-        """Events of containers from now on (and some of the last events before).
+        """Yield events of containers from now on (and possibly some recent ones).
 
-        Raises UnsupportedCallError where the runtime has no events, RuntimeGoneError when it ends.
+        Raises UnsupportedCallError if the runtime has no events, RuntimeGoneError when it stops.
         """
         method = stream_call(
             self._channel,
@@ -101,14 +103,14 @@ class CriClient:
     # ── containers ───────────────────────────────────────────────────────────
 
     async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
-        """Containers with these labels, whatever their state, the newest first."""
+        """Return the containers with these labels, in any state, the newest first."""
         asked = {"filter": {"label_selector": dict(labels)}} if labels else {}
         answer = await self._call("RuntimeService", "ListContainers", asked)
-        containers = [_container(container) for container in answer.containers]
+        containers = [_to_container(container) for container in answer.containers]
         return sorted(containers, key=lambda container: -container.created_at)
 
     async def container_status(self, container_id: str) -> CriContainerStatus:
-        """One container. Raises CriNotFoundError."""
+        """Return the status of one container. Raises CriNotFoundError."""
         answer = await self._call("RuntimeService", "ContainerStatus", {"container_id": container_id})
         item = answer.status
         return CriContainerStatus(
@@ -125,26 +127,30 @@ class CriClient:
         )
 
     async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
-        """One pod sandbox. Raises CriNotFoundError."""
+        """Return the status of one pod sandbox. Raises CriNotFoundError."""
         answer = await self._call("RuntimeService", "PodSandboxStatus", {"pod_sandbox_id": sandbox_id})
         item = answer.status
         return SandboxStatus(id=item.id, pod_uid=item.metadata.uid, ip=item.network.ip)
 
     async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
-        """Run a command in a container to its end. Of each of its outputs the first LONGEST_FIELD bytes are kept.
+        """Run a command in a container until it ends. The first LONGEST_FIELD bytes of each output are kept.
 
-        Raises CallTimeoutError when it takes longer, CriNotFoundError, and CallRefusedError when it cannot be started.
+        Raises CallTimeoutError when it takes longer, CriNotFoundError, and CallRefusedError when it cannot be
+        started.
         """
         whole_s = max(1, math.ceil(timeout_s))
         asked = {"container_id": container_id, "cmd": list(command), "timeout": whole_s}
-        async with _limited(timeout_s, "ExecSync"):
-            answer = await self._shortened("RuntimeService", "ExecSync", asked, timeout_s=whole_s + CALL_S)
+        async with _limit_time(timeout_s, "ExecSync"):
+            answer = await self._call_shortened(
+                "RuntimeService", "ExecSync", asked, timeout_s=whole_s + CALL_S
+            )
         return ExecResult(exit_code=answer.exit_code, stdout=answer.stdout, stderr=answer.stderr)
 
     async def stop_container(self, container_id: str, *, grace_s: int) -> None:
-        """Have a container end: the signal of its image, and SIGKILL `grace_s` later. Returns when it has ended.
+        """Stop a container with the stop signal of its image, and with SIGKILL after `grace_s`. Returns when it has
+        ended.
 
-        Nothing happens to one that has ended or is gone.
+        Does nothing if the container has ended or does not exist.
         """
         asked = {"container_id": container_id, "timeout": grace_s}
         await self._call("RuntimeService", "StopContainer", asked, timeout_s=grace_s + CALL_S)
@@ -152,7 +158,7 @@ class CriClient:
     # ── images ───────────────────────────────────────────────────────────────
 
     async def images(self) -> list[Image]:
-        """All images of the node."""
+        """Return all images of the node."""
         answer = await self._call("ImageService", "ListImages", {}, timeout_s=FIRST_IMAGES_S)
         return [
             Image(id=image.id, tags=tuple(image.repo_tags), digests=tuple(image.repo_digests))
@@ -162,10 +168,12 @@ class CriClient:
     async def pull_image(
         self, reference: str, *, auth: Auth | None, sandbox: CriSandboxConfig, timeout_s: float
     ) -> str:
-        """Pull an image; returns the runtime's id of it. When cancelled or too late, the runtime stops too."""
+        """Pull an image; returns its id in the runtime. After a cancellation or timeout the runtime stops pulling
+        too.
+        """
         asked: dict[str, Any] = {
             "image": {"image": reference, "annotations": dict(sandbox.annotations)},
-            # Some runtimes crash without one.
+            # Some runtimes crash without a sandbox configuration.
             "sandbox_config": {
                 "metadata": {},
                 "labels": dict(sandbox.labels),
@@ -193,13 +201,15 @@ class CriClient:
         except Exception as error:
             raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
 
-    async def _shortened(self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float) -> Any:
-        """The same, with long fields of the answer cut."""
+    async def _call_shortened(
+        self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float
+    ) -> Any:
+        """Call like `_call`, but shorten long fields of the answer."""
         method = unary_call(self._channel, service, name)
         try:
             async with method.open(timeout=timeout_s) as stream:
                 await stream.send_message(message(f"{name}Request")(**asked), end=True)
-                # grpclib has no public place for it.
+                # grpclib has no public interface for this.
                 stream._stream = Shortened(stream._stream)  # type: ignore[assignment]
                 answer = await stream.recv_message()
             if answer is None:
@@ -210,8 +220,8 @@ class CriClient:
 
 
 @asynccontextmanager
-async def _limited(timeout_s: float, name: str) -> AsyncIterator[None]:
-    """A time limit that is shorter than whole seconds, which is what the protocol has."""
+async def _limit_time(timeout_s: float, name: str) -> AsyncIterator[None]:
+    """Apply a time limit with fractions of seconds, because the protocol has only whole seconds."""
     try:
         async with asyncio.timeout(timeout_s):
             yield
@@ -241,7 +251,7 @@ def _error_of(error: Exception, name: str, *, socket: str = "", timeout_s: float
             raise error
 
 
-def _container(item: Any) -> CriContainer:
+def _to_container(item: Any) -> CriContainer:
     return CriContainer(
         id=item.id,
         sandbox_id=item.pod_sandbox_id,

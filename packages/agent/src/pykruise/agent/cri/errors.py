@@ -1,11 +1,11 @@
 """Types of the errors between the agent and a container runtime.
 
 CriError
-├── RuntimeGoneError     no connection, or it broke: the runtime is down or starts anew
+├── RuntimeGoneError     no connection, or it broke: the runtime is down or restarts
 ├── CallTimeoutError     no answer in time
-├── CriNotFoundError        there is no such container, sandbox or image
+├── CriNotFoundError     the container, sandbox or image does not exist
 ├── UnsupportedCallError this runtime does not have the call
-└── CallRefusedError     it answered with another status, and says why
+└── CallRefusedError     the runtime answered with another error status and its reason
 """
 
 from pykruise.kube.errors import KubeError
@@ -13,7 +13,7 @@ from pykruise.kube.excerpts import excerpt
 
 
 class CriError(KubeError):
-    """A call to a container runtime that did not succeed. The message is an excerpt of the runtime's: it is stored."""
+    """A failed call to a container runtime. The message is an excerpt of the runtime's, because it is stored."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(excerpt(message))
@@ -28,7 +28,7 @@ class CallTimeoutError(CriError):
 
 
 class CriNotFoundError(CriError):
-    """There is no such thing."""
+    """The container, sandbox or image does not exist."""
 
 
 class UnsupportedCallError(CriError):
@@ -36,4 +36,4 @@ class UnsupportedCallError(CriError):
 
 
 class CallRefusedError(CriError):
-    """The runtime answered, and refused."""
+    """The runtime refused the call."""

@@ -1,8 +1,8 @@
-"""The messages and calls of the CRI, made from their descriptors.
+"""The messages and calls of the CRI, built from their descriptors.
 
 data/cri.binpb ──▶ message("ListImagesRequest") ──▶ a protobuf class      call(channel, …) ──▶ a grpclib method
 
-There is no generated code: descriptors do not depend on the version of protobuf that is installed.
+There is no generated code: descriptors work with any installed version of protobuf.
 """
 
 from functools import cache
@@ -17,8 +17,8 @@ PACKAGE: Final = "runtime.v1"
 
 
 @cache
-def _pool() -> descriptor_pool.DescriptorPool:
-    """A pool of our own: another library of the process may know other parts of the same protocol."""
+def _load_pool() -> descriptor_pool.DescriptorPool:
+    """Return a separate pool: another library of the process may use other parts of the same protocol."""
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(package_data(__package__, "cri.binpb")).file:
         pool.Add(file)
@@ -27,12 +27,12 @@ def _pool() -> descriptor_pool.DescriptorPool:
 
 @cache
 def message(name: str) -> Any:
-    """The class of a message. Raises KeyError for one that is not part of the protocol here."""
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+    """Return the class of a message. Raises KeyError for a message that the descriptors do not contain."""
+    return message_factory.GetMessageClass(_load_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
 def unary_call(channel: Channel, service: str, name: str) -> UnaryUnaryMethod[Any, Any]:
-    """A call with one answer."""
+    """Return a call with one answer."""
     takes, gives = message(f"{name}Request"), message(f"{name}Response")
     return UnaryUnaryMethod(channel, f"/{PACKAGE}.{service}/{name}", takes, gives)
 
@@ -40,5 +40,5 @@ def unary_call(channel: Channel, service: str, name: str) -> UnaryUnaryMethod[An
 def stream_call(
     channel: Channel, service: str, name: str, *, takes: str, gives: str
 ) -> UnaryStreamMethod[Any, Any]:
-    """A call with an answer again and again."""
+    """Return a call with a stream of answers."""
     return UnaryStreamMethod(channel, f"/{PACKAGE}.{service}/{name}", message(takes), message(gives))

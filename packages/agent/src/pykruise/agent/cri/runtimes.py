@@ -1,8 +1,9 @@
-"""Which container runtimes a node has: the sockets below the host's run directory that answer as CRI v1 does.
+"""The container runtimes of a node: sockets below the host's run directory that answer CRI v1 calls.
 
 folder, --socket-file ──▶ socket_paths() ──▶ find_runtimes(): version, image service ──▶ Runtimes
 
-All that work are kept, since pods of a node that was changed may run in either; the first one pulls images.
+All working runtimes are kept, since pods of a node whose runtime was changed may run in either; the first one pulls
+images.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ SOCKETS: Final = (
     "cri-dockerd.sock",
     "cri-dockerd/cri-dockerd.sock",
 )
-"""Socket paths, tried in this order. Rule: OpenKruise's agent."""
+"""Socket paths, tried in this order. Same order as in OpenKruise's agent."""
 
 PROBE_S: Final = 30.0
 
@@ -40,7 +41,7 @@ class Runtime(msgspec.Struct, frozen=True):
 
 
 class Runtimes:
-    """The runtimes of a node, the one that pulls images first."""
+    """The runtimes of a node; the first one pulls images."""
 
     def __init__(self, runtimes: Sequence[Runtime]) -> None:
         self.all = tuple(runtimes)
@@ -51,17 +52,19 @@ class Runtimes:
         return self.all[0]
 
     def of(self, container_id: str) -> Runtime | None:
-        """The runtime of `containerd://…`; None when this node has none of that name."""
+        """Return the runtime of `containerd://…`; None when this node has no runtime with that name."""
         return self._by_name.get(container_id.partition("://")[0])
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         for runtime in self.all:
             runtime.client.close()
 
 
 def socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
-    """Sockets that exist: the one with this name, or all of the known ones. The same one by two names counts once."""
+    """Return the existing sockets: that with the given name, or all known ones. A socket with two names is returned
+    once.
+    """
     names = (socket_file,) if socket_file else SOCKETS
     paths = {path.resolve(): path for path in reversed([folder / name for name in names]) if path.is_socket()}
     return [path for path in (folder / name for name in names) if path in paths.values()]
@@ -70,7 +73,7 @@ def socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
 async def find_runtimes(
     folder: Path, *, socket_file: str = "", connect: Callable[[str], CriClient] = CriClient
 ) -> Runtimes:
-    """The runtimes below `folder` that answer. Raises ConfigurationError when none does, with what each said."""
+    """Return the runtimes below `folder` that answer. Raises ConfigurationError with all failures when none does."""
     paths = await asyncio.to_thread(socket_paths, folder, socket_file)
     runtimes: list[Runtime] = []
     problems: list[str] = []

@@ -1,18 +1,20 @@
-"""Messages whose long fields are cut while they come in: what is cut is never in memory as a whole.
+"""Messages whose long fields are shortened while they arrive, so that they are never completely in memory.
 
-HTTP/2 stream of an answer ──▶ Shortened ──▶ what grpclib reads: the same message, no field longer than LONGEST_FIELD
+HTTP/2 stream of an answer ──▶ Shortened ──▶ grpclib, which reads the same message with fields up to LONGEST_FIELD
 
-A command in a container may print without end, and runtimes hand on 16 MB of it. grpclib knows no limit for a message
-and puts it together before it decodes it. It reads five bytes that say how long the message is, and then so many; this
-stands in between, reads the message field by field, and says how long what it has kept is.
+A command in a container may print without end, and runtimes pass on up to 16 MB of its output. grpclib has no limit
+for a message and collects it before decoding. It reads five bytes with the length of the message, and then that many
+bytes. This class is in between: it reads the message field by field, and reports the length of the part that it has
+kept.
 """
 
 import struct
 from typing import Any, Final
 
 LONGEST_FIELD: Final = 64 * 1024
-"""Bytes that are kept of a text or of bytes in the message itself. Messages inside it are such fields too, so this is
-for answers that have none."""
+"""Bytes that are kept of a text or byte field of the message. Nested messages are such fields too, so this works only
+for answers without nested messages.
+"""
 
 _HEAD: Final = struct.Struct(">?I")
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
@@ -20,7 +22,7 @@ _FIXED: Final = {_FIXED_64: 8, _FIXED_32: 4}
 
 
 class Shortened:
-    """Stands for the stream of a call's answer. Raises ValueError for what is no protobuf message."""
+    """Replaces the stream of a call's answer. Raises ValueError if the data is not a protobuf message."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -30,7 +32,7 @@ class Shortened:
         return getattr(self._stream, name)
 
     async def recv_data(self, size: int) -> bytes:
-        """The head of a message; then all that is kept of it."""
+        """Return the head of a message, then the kept part of the message."""
         if (kept := self._kept) is not None:
             self._kept = None
             return kept
@@ -39,44 +41,44 @@ class Shortened:
             return head
         is_compressed, length = _HEAD.unpack(head)
         if is_compressed:
-            return head  # which grpclib refuses
-        self._kept = await self._message(length)
+            return head  # grpclib refuses it
+        self._kept = await self._read_message(length)
         return _HEAD.pack(False, len(self._kept))
 
-    async def _message(self, length: int) -> bytes:
+    async def _read_message(self, length: int) -> bytes:
         kept = bytearray()
         left = length
         while left > 0:
-            tag, raw = await self._varint()
+            tag, raw = await self._read_varint()
             left -= len(raw)
             kept += raw
             kind = tag & 7
             if kind == _VARINT:
-                _, raw = await self._varint()
+                _, raw = await self._read_varint()
                 left -= len(raw)
                 kept += raw
             elif kind in _FIXED:
                 kept += await self._stream.recv_data(_FIXED[kind])
                 left -= _FIXED[kind]
             elif kind == _BYTES:
-                size, raw = await self._varint()
+                size, raw = await self._read_varint()
                 if size > left - len(raw):
                     raise ValueError("a field is longer than its message")
                 left -= len(raw) + size
                 first = await self._stream.recv_data(min(size, LONGEST_FIELD))
-                await self._drop(size - len(first))
+                await self._skip(size - len(first))
                 kept += _as_varint(len(first)) + first
             else:
                 raise ValueError(f"no protobuf field is of type {kind}")
         return bytes(kept)
 
-    async def _drop(self, size: int) -> None:
+    async def _skip(self, size: int) -> None:
         while size > 0:
             piece = min(size, LONGEST_FIELD)
             await self._stream.recv_data(piece)
             size -= piece
 
-    async def _varint(self) -> tuple[int, bytes]:
+    async def _read_varint(self) -> tuple[int, bytes]:
         value, raw = 0, b""
         while len(raw) < 10:
             byte = await self._stream.recv_data(1)

@@ -1,6 +1,6 @@
 """Containers and images as a container runtime reports them, as frozen values.
 
-protobuf messages ──▶ client.py ──▶ Container, CriContainerStatus, Image, …
+protobuf messages ──▶ client.py ──▶ CriContainer, CriContainerStatus, Image, …
 
 Times are seconds since 1970; the runtime's are nanoseconds.
 """
@@ -18,11 +18,11 @@ POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 POD_UID: Final = "io.kubernetes.pod.uid"
 CONTAINER_NAME: Final = "io.kubernetes.container.name"
-"""Labels that kubelets give containers."""
+"""Labels that kubelets set on containers."""
 
 CONTAINER_HASH: Final = "io.kubernetes.container.hash"
 RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
-"""Annotations that kubelets give containers."""
+"""Annotations that kubelets set on containers."""
 
 
 class RuntimeVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class CriContainer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """As the pod calls it; empty: not a kubelet's."""
+        """Name of the container in the pod; empty for a container that no kubelet created."""
         return self.labels.get(CONTAINER_NAME, "")
 
     @property
@@ -57,7 +57,7 @@ class CriContainer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def restart_count(self) -> int:
-        """As the kubelet counts; the runtime's own count where it did not say."""
+        """Restart count of the kubelet; the runtime's own count if the kubelet did not record one."""
         text = self.annotations.get(RESTART_COUNT, "")
         return int(text) if text.isdecimal() else self.attempt
 
@@ -67,15 +67,15 @@ class CriContainer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CriContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One container in full."""
+    """Full status of one container."""
 
     id: str
     state: ContainerState
     created_at: Instant
     started_at: Instant
-    """0: never."""
+    """0: never started."""
     finished_at: Instant
-    """0: not yet."""
+    """0: not finished yet."""
     exit_code: int
     reason: str
     message: str
@@ -119,7 +119,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CriSandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about the pod that a pull is for, which the runtime receives with the pull."""
+    """Facts about the pod that needs the image, which the runtime receives with the pull."""
 
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -130,5 +130,5 @@ class ContainerEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     pod_uid: str
-    """Empty where the runtime does not say."""
+    """Empty when the runtime does not report it."""
     at: Instant

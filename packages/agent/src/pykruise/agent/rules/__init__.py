@@ -1,4 +1,5 @@
-"""Decisions of a node's agent, shared by real and simulated nodes: pure functions of the wanted and the observed state.
+"""Decisions of a node's agent, shared by real and simulated nodes: pure functions of the wanted and the observed
+state.
 
-NodeImage, ContainerRecreateRequest, NodePodProbe + what the runtime says ──▶ these modules ──▶ what to do, status
+NodeImage, ContainerRecreateRequest, NodePodProbe + the runtime's state ──▶ these modules ──▶ actions, status
 """

@@ -1,10 +1,10 @@
 """The agent's report about the running containers of a pod: the annotation `apps.kruise.io/runtime-containers-meta`.
 
 pod ──▶ NodePod ──▶ needs_report()      containers at the runtime, values of their variables ──▶ report() ──▶ the text
-                └── stale_containers(): those whose environment is not that of the pod's labels and annotations
+                └── stale_containers(): containers whose environment differs from the pod's labels and annotations
 
-Pure. Containers, statuses and earlier entries are matched by name. Rule: OpenKruise's agent; managers decide by the
-annotation that an update in place is complete.
+Pure. Containers, statuses and earlier entries are matched by name. Same rule as OpenKruise's agent; managers use the
+annotation to decide whether an in-place update is complete.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,20 +24,20 @@ KRUISE_GROUP: Final = "apps.kruise.io"
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):
-    """One container as the annotation has it."""
+    """A container in the annotation."""
 
     name: str
     container_id: str
     """`containerd://<id>`."""
     restart_count: int = 0
     plain_hash: int = 0
-    """The kubelet's, of its spec."""
+    """The kubelet's hash of the container's spec."""
     env_hash: int = 0
     """Hash of the environment that comes from metadata; 0: not known yet."""
 
 
 class NodePod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod of this node, as far as its containers' metadata go."""
+    """The parts of a pod of this node that concern its containers' metadata."""
 
     namespace: str
     name: str
@@ -46,17 +46,17 @@ class NodePod(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant = 0.0
     is_deleting: bool = False
     is_ours: bool = False
-    """A pod of OpenKruise's workloads, or one with sidecars."""
+    """Whether the pod belongs to a workload of OpenKruise, or has sidecars."""
     is_updating: bool = False
-    """InPlaceUpdateReady is False."""
+    """Whether the condition InPlaceUpdateReady is False."""
     pod_ip: str = ""
     container_ids: Mapping[str, str] = {}
-    """Containers that have been started, in the order of the statuses."""
+    """Ids of the containers that have been started, in the order of the statuses."""
     env_hashes: Mapping[str, int] = {}
     """Container name to the wanted hash of its environment."""
     sources: Mapping[str, tuple[EnvSource, ...]] = {}
     reported: Mapping[str, Reported] | None = None
-    """None: nothing yet, or nothing that can be read."""
+    """The entries of the annotation; None: no annotation, or an unreadable one."""
 
 
 class _Owner(msgspec.Struct, frozen=True, rename="camel"):
@@ -125,7 +125,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 
 
 def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
-    """The view of a pod, from its JSON text. Raises msgspec.DecodeError for what is none."""
+    """Return the view of a pod from its JSON text. Raises msgspec.DecodeError for invalid JSON."""
     pod = _decode(raw)
     meta = pod.metadata
     annotations = meta.annotations or {}
@@ -168,7 +168,7 @@ def _of_ours(pod: _Pod, labels: Mapping[str, str], annotations: Mapping[str, str
             for name, env_sources in sources.items()
         },
         "sources": {name: env_sources for name, env_sources in sources.items() if env_sources},
-        "reported": _reported(annotations.get(ANNOTATION)),
+        "reported": _parse_reported(annotations.get(ANNOTATION)),
     }
 
 
@@ -197,13 +197,13 @@ class _Wire(msgspec.Struct, frozen=True):
 _decode_wire = msgspec.json.Decoder(_Wire).decode
 
 
-def _reported(text: str | None) -> Mapping[str, Reported] | None:
+def _parse_reported(text: str | None) -> Mapping[str, Reported] | None:
     if not text:
         return None
     try:
         wire = _decode_wire(text)
     except ValueError:
-        return None  # it is written anew
+        return None  # it is written again
     return {
         container.name: Reported(
             name=container.name,
@@ -217,7 +217,8 @@ def _reported(text: str | None) -> Mapping[str, Reported] | None:
 
 
 def needs_report(pod: NodePod, *, with_environment: bool) -> bool:
-    """Whether the agent has to look at a pod: it has containers that were not reported, or whose environment is old.
+    """Whether the agent must report the pod: some containers were not reported, or were reported with an old
+    environment.
 
     `with_environment`: gate InPlaceUpdateEnvFromMetadata.
     """
@@ -234,7 +235,7 @@ def needs_report(pod: NodePod, *, with_environment: bool) -> bool:
 
 
 def report(containers: Sequence[Reported]) -> str:
-    """The annotation's text."""
+    """Return the annotation's text."""
     entries = [
         {
             "name": container.name,
@@ -251,18 +252,20 @@ def report(containers: Sequence[Reported]) -> str:
 
 
 def report_patch(pod: NodePod, containers: Sequence[Reported]) -> Document:
-    """A merge patch of the pod with the annotation."""
+    """Return a merge patch of the pod with the annotation."""
     return {"metadata": {"uid": pod.uid, "annotations": {ANNOTATION: report(containers)}}}
 
 
 def container_hash(name: str, image: str) -> int:
-    """The kubelet's hash of a container: changes exactly when it is made anew. Since Kubernetes 1.31."""
+    """Return the kubelet's hash of a container, which changes exactly when the container is recreated. Since
+    Kubernetes 1.31.
+    """
     return bytes_hash(go_json({"image": image, "name": name}).encode())
 
 
 def stale_containers(pod: NodePod, containers: Sequence[Reported]) -> list[str]:
-    """Containers that have to be started again: within an update in place, with another environment than the pod's
-    labels and annotations now give.
+    """Return the containers that must be restarted: during an in-place update, those whose environment differs from
+    the one that the pod's labels and annotations give now.
     """
     if not pod.is_updating:
         return []

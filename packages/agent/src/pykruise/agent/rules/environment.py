@@ -1,8 +1,8 @@
-"""Environment variables that a pod's labels and annotations feed, and the hash by which agents and managers compare it.
+"""Environment variables from a pod's labels and annotations, and the hash by which agents and managers compare them.
 
 env of a container ──▶ env_sources() ──▶ EnvSource …, values ──▶ environment_hash() ──▶ 86995377, in annotations
 
-Pure. Hashes that another agent or manager recorded must come out the same here. Rule: OpenKruise's agent.
+Pure. Hashes must equal those that another agent or manager recorded. Same rule as OpenKruise's agent.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,13 +14,13 @@ from pykruise.kube.values.go_text import go_json
 from pykruise.kube.values.hashing import bytes_hash
 
 _EXCLUDED_VARIABLES: Final = frozenset({"SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"})
-"""Fed from annotations, but by the SidecarSet's own mechanism."""
+"""Variables from annotations that the SidecarSet's own mechanism sets."""
 
 _SOURCES: Final = {"metadata.labels": "labels", "metadata.annotations": "annotations"}
 
 
 class EnvSource(msgspec.Struct, frozen=True, gc=False):
-    """An environment variable that is fed from one label or annotation of the pod."""
+    """An environment variable whose value is one label or annotation of the pod."""
 
     variable: str
     field: str
@@ -29,9 +29,9 @@ class EnvSource(msgspec.Struct, frozen=True, gc=False):
 
 
 def env_source(variable: str, field_path: str) -> EnvSource | None:
-    """The label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
+    """Return the label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
 
-    Whole maps do not count, and neither do the variables that SidecarSets feed.
+    Whole maps do not count, and neither do the variables that SidecarSets set.
     """
     if variable in _EXCLUDED_VARIABLES or not field_path.endswith("']"):
         return None
@@ -41,7 +41,7 @@ def env_source(variable: str, field_path: str) -> EnvSource | None:
 
 
 def env_sources(field_paths: Iterable[tuple[str, str]]) -> tuple[EnvSource, ...]:
-    """The sources of variables (name, field path), sorted by variable; equal names keep their order."""
+    """Return the sources of variables (name, field path), sorted by variable; equal names keep their order."""
     result = (env_source(variable, path) for variable, path in field_paths)
     return tuple(
         sorted(
@@ -52,7 +52,7 @@ def env_sources(field_paths: Iterable[tuple[str, str]]) -> tuple[EnvSource, ...]
 
 
 def environment_hash(sources: Iterable[EnvSource], value_of: Callable[[EnvSource], str]) -> int:
-    """The agent's hash of these variables with their values; 86995377 where there are none."""
+    """Return the agent's hash of these variables with their values; 86995377 without variables."""
     entries: list[dict[str, str]] = []
     for source in sources:
         value = value_of(source)

@@ -1,10 +1,10 @@
 """Steps of the node's agent for its NodeImage: pull, retry, give up, report.
 
-NodeImage (wanted) + pulls under way + now ──▶ advance_pulls() ──▶ pulls, when to look again ──▶ report_of()
+NodeImage (wanted) + pulls in progress + now ──▶ advance_pulls() ──▶ pulls, time of the next step ──▶ report_of()
 
-Pure. Rule: the real agent's, kruise-daemon: `backoffLimit` + 1 tries, each at most `timeoutSeconds`, pauses of 1, 2,
-4 … 30 s, all of it at most `activeDeadlineSeconds`; what has ended is not done again for the same version; an image
-that is there already is pulled all the same, unless the policy is IfNotPresent.
+Pure. Same rule as OpenKruise's kruise-daemon: `backoffLimit` + 1 tries, each at most `timeoutSeconds`, pauses of 1,
+2, 4 … 30 s, all together at most `activeDeadlineSeconds`. A pull that has ended is not repeated for the same version.
+An image that is already on the node is pulled anyway, unless the policy is IfNotPresent.
 """
 
 import math
@@ -28,17 +28,17 @@ LONGEST_PAUSE_S = 30.0
 
 STATUS_BURST: Final = 5
 STATUS_PER_S: Final = 0.5
-"""Writes of a NodeImage's status. Rule: the original agent's."""
+"""Writes of a NodeImage's status per second. Same value as in OpenKruise's agent."""
 
 QUICK_S: Final = 2.0
-"""A pull that takes less time is reported once, when it ends: one write instead of two."""
+"""A pull that takes less time is reported once, at its end: one write instead of two."""
 
 
-# ── what is wanted ───────────────────────────────────────────────────────────
+# ── requested pulls ──────────────────────────────────────────────────────────
 
 
 class NodePullPolicy(msgspec.Struct, frozen=True, rename="camel"):
-    """How one tag is pulled. Times in seconds."""
+    """Pull policy of one tag. Times in seconds."""
 
     timeout_seconds: int | None = None
     backoff_limit: int | None = None
@@ -46,7 +46,7 @@ class NodePullPolicy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WantedPull(msgspec.Struct, frozen=True, rename="camel"):
-    """One tag of an image."""
+    """A requested tag of an image."""
 
     tag: str
     version: int = 0
@@ -77,7 +77,7 @@ class SecretName(msgspec.Struct, frozen=True):
 
 
 class PullSandbox(msgspec.Struct, frozen=True):
-    """Facts about the pod that a pull is for, which the runtime receives."""
+    """Facts about the pod that needs the image, which the runtime receives."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -122,7 +122,7 @@ class _NodeImage(msgspec.Struct, frozen=True):
 
 
 class AgentNodeImageView(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodeImage, as the agent of its node sees it."""
+    """A NodeImage from the view of its node's agent."""
 
     namespace: str = ""
     name: str
@@ -133,9 +133,9 @@ class AgentNodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     secrets: Mapping[str, Sequence[SecretName]] = {}
     """Image without tag to its pull secrets."""
     sandboxes: Mapping[str, PullSandbox] = {}
-    """Image without tag to its sandbox configuration."""
+    """Image without tag to the sandbox configuration of its pulls."""
     ended: Mapping[ImageName, int] = {}
-    """Ended pulls with their versions."""
+    """Ended pulls and their versions."""
     stored_status: Document = {}
 
 
@@ -143,7 +143,7 @@ _decode = msgspec.json.Decoder(_NodeImage).decode
 
 
 def project_node_image(raw: bytes | msgspec.Raw) -> AgentNodeImageView:
-    """The view of a NodeImage's JSON text. Raises msgspec.DecodeError for what is none."""
+    """Return the view of a NodeImage's JSON text. Raises msgspec.DecodeError for invalid JSON."""
     node_image = _decode(raw)
     meta, images = node_image.metadata, (node_image.spec.images if node_image.spec else None) or {}
     status = msgspec.convert(node_image.status or {}, _Status)
@@ -169,28 +169,28 @@ def project_node_image(raw: bytes | msgspec.Raw) -> AgentNodeImageView:
     )
 
 
-# ── what is done ─────────────────────────────────────────────────────────────
+# ── progress ─────────────────────────────────────────────────────────────────
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one tag is."""
+    """Progress of one tag."""
 
     version: int
     phase: str = "Waiting"
     started_at: Instant | None = None
     attempt: int = 0
-    """Tries so far, with the present one."""
+    """Number of tries, including the present one."""
     attempt_at: Instant = 0.0
-    """When the present one began, or the next one begins."""
+    """Start of the present or next try."""
     is_resting: bool = False
-    """The last try failed, the next one has not begun."""
+    """Whether the last try has failed and the next one has not begun."""
     message: str = ""
     image_id: str = ""
     completed_at: Instant | None = None
 
 
 def open_images(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> set[str]:
-    """Names (without tags) of the images that have still to be pulled."""
+    """Return the names (without tags) of the images that must still be pulled."""
     return {
         image.name
         for image, wanted in view.wanted.items()
@@ -203,7 +203,7 @@ class Attempt(msgspec.Struct, frozen=True):
     """Result of one attempt to pull an image."""
 
     takes_s: float
-    """Infinity while that is not known yet."""
+    """Seconds that the attempt takes; infinity until that is known."""
     answer: Pulled | PullFailure | None
 
 
@@ -215,10 +215,10 @@ def advance_pulls(
     most: int,
     now: Instant,
 ) -> tuple[dict[ImageName, Pull], Instant]:
-    """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
+    """Return the pulls after all steps that are due until `now`, and the time of the next step (NEVER: infinity).
 
-    `attempt` says what becomes of the n-th try (from 1) of an image; it is asked again while it does not know.
-    `most`: images pulled at once; 0: no limit.
+    `attempt` returns the result of the n-th try (from 1) of an image; it is called again until the result is known.
+    `most`: images pulled at the same time; 0: no limit.
     """
     result: dict[ImageName, Pull] = {}
     look_at = NEVER
@@ -229,14 +229,14 @@ def advance_pulls(
         elif view.ended.get(image) != wanted.version:
             result[image] = Pull(version=wanted.version)
     busy = sum(pull.phase == "Pulling" for pull in result.values())
-    # Those under way first: an end makes room.
+    # Pulls in progress come first, because one that ends makes room.
     for image, pull in sorted(result.items(), key=lambda item: item[1].phase != "Pulling"):
         wanted = view.wanted[image]
         if pull.phase == "Waiting" and (not most or busy < most):
             pull = msgspec.structs.replace(pull, phase="Pulling", started_at=now, attempt=1, attempt_at=now)
             busy += 1
         if pull.phase == "Pulling":
-            pull, due = _advance(pull, image, wanted, attempt, now)
+            pull, due = _advance_pull(pull, image, wanted, attempt, now)
             busy -= pull.phase != "Pulling"
             look_at = min(look_at, due)
         result[image] = pull
@@ -244,7 +244,7 @@ def advance_pulls(
     return result, now if waits and (not most or busy < most) else look_at
 
 
-def _advance(
+def _advance_pull(
     pull: Pull,
     image: ImageName,
     wanted: WantedPull,
@@ -259,7 +259,7 @@ def _advance(
                 return pull, pull.attempt_at
             pull = msgspec.structs.replace(pull, is_resting=False)
         if pull.attempt_at >= ends_at:
-            return _failed(pull, pull.attempt_at, "pulling exceeds the activeDeadlineSeconds"), NEVER
+            return _fail(pull, pull.attempt_at, "pulling exceeds the activeDeadlineSeconds"), NEVER
         becomes = attempt(image, wanted, pull.attempt)
         longest = min(wanted.timeout_s, ends_at - pull.attempt_at)
         due = pull.attempt_at + min(becomes.takes_s, longest)
@@ -274,24 +274,24 @@ def _advance(
             )
             return done, NEVER
         if pull.attempt >= wanted.tries:
-            return _failed(pull, due, answer.message), NEVER
+            return _fail(pull, due, answer.message), NEVER
         pause = min(LONGEST_PAUSE_S, 2.0 ** min(pull.attempt - 1, 10))
         pull = msgspec.structs.replace(
             pull, attempt=pull.attempt + 1, attempt_at=due + pause, is_resting=True, message=answer.message
         )
 
 
-def _failed(pull: Pull, at: Instant, message: str) -> Pull:
+def _fail(pull: Pull, at: Instant, message: str) -> Pull:
     return msgspec.structs.replace(pull, phase="Failed", completed_at=at, message=message)
 
 
-# ── what is reported ─────────────────────────────────────────────────────────
+# ── reports ──────────────────────────────────────────────────────────────────
 
 
 def status_of(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
-    """The whole status: what was reported before and still counts, and how far the rest is.
+    """Return the whole status: earlier reports that still count, and the progress of the other pulls.
 
-    `firstSyncStatus` stays as it is; the agent sets it when everything that was asked for first has ended.
+    `firstSyncStatus` is kept; the agent sets it when all initially requested pulls have ended.
     """
     stored = _stored_tags(view)
     images: dict[str, list[Document]] = {}
@@ -305,10 +305,10 @@ def status_of(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]) -> Docu
     phases = [tag.get("phase") for tag in tags]
     status: Document = {
         "desired": len(view.wanted),
-        **_counted("succeeded", phases.count("Succeeded")),
-        **_counted("failed", phases.count("Failed")),
-        **_counted("pulling", phases.count("Pulling")),
-        **_counted("waiting", phases.count("Waiting")),
+        **_to_count("succeeded", phases.count("Succeeded")),
+        **_to_count("failed", phases.count("Failed")),
+        **_to_count("pulling", phases.count("Pulling")),
+        **_to_count("waiting", phases.count("Waiting")),
     }
     if images:
         status["imageStatuses"] = {
@@ -326,7 +326,7 @@ def _stored_tags(view: AgentNodeImageView) -> dict[ImageName, Document]:
     }
 
 
-def _counted(name: str, count: int) -> Document:
+def _to_count(name: str, count: int) -> Document:
     return {name: count} if count else {}
 
 
@@ -356,13 +356,13 @@ def _first_sync(view: AgentNodeImageView, tags: Sequence[Document]) -> Document 
 
 
 class PullStatusPace(msgspec.Struct):
-    """How often a status may be written: a bucket of writes."""
+    """Limits how often a status is written: a token bucket."""
 
     tokens: float = STATUS_BURST
     filled_at: Instant = 0.0
 
     def wait_s(self, now: Instant) -> float:
-        """0 when one may be written now, which is then counted."""
+        """Return 0 if a write is allowed now, and count it; else the seconds to wait."""
         self.tokens = min(STATUS_BURST, self.tokens + (now - self.filled_at) * STATUS_PER_S)
         self.filled_at = now
         if self.tokens >= 1:
@@ -375,7 +375,7 @@ class Report(msgspec.Struct, frozen=True):
     """Status changes to write now."""
 
     patch: Document
-    """A merge patch; empty: nothing."""
+    """A merge patch; empty: no change to write."""
     again_s: float
     """Seconds until the next report is due; infinity: only after a change."""
 
@@ -383,7 +383,7 @@ class Report(msgspec.Struct, frozen=True):
 def report_of(
     view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], *, pace: PullStatusPace, now: Instant
 ) -> Report:
-    """Where the stored status differs from what is so. A patch that is returned counts against the pace."""
+    """Return the difference between the stored status and the current one. A returned patch counts against the pace."""
     patch = diff_merge(view.stored_status, fitting_status(status_of(view, pulls)))
     if not patch or not (view.wanted or view.stored_status):
         return Report({}, math.inf)
@@ -394,7 +394,7 @@ def report_of(
 
 
 def _due_at(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> Instant:
-    """When to write, as long as nothing else happens: at once, but for pulls that have just begun."""
+    """Return the time of the next write if nothing else happens: now, but later for pulls that have just begun."""
     stored = _stored_tags(view)
     begun = (
         now if pull.completed_at is not None else pull.started_at + QUICK_S
@@ -408,7 +408,7 @@ def _due_at(view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Inst
 
 
 class PullEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An Event at one object."""
+    """An Event for one object."""
 
     resource: Resource
     namespace: str
@@ -425,7 +425,9 @@ class PullEvent(msgspec.Struct, frozen=True, kw_only=True):
 def events_of(
     view: AgentNodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
 ) -> Iterator[PullEvent]:
-    """One for each image that was pulled or could not be: at the NodeImage, of failures at the jobs as well."""
+    """Yield an event for each image whose pull succeeded or failed: for the NodeImage, and for failures also for the
+    jobs.
+    """
     for image, pull in after.items():
         old = before.get(image)
         is_known = old is not None and old.version == pull.version and old.completed_at is not None

@@ -1,9 +1,10 @@
-"""How the probes of a NodePodProbe stand on their node, and what is written into its status.
+"""State of the probes of a NodePodProbe on their node, and the status that reports it.
 
-probe + what its container does + now ──▶ advance_check() ──▶ Check, when the next one is due
-checks + stored status                ──▶ status_of()     ──▶ status to store
+probe + state of its container + now ──▶ advance_check() ──▶ Check, time of the next one
+checks + stored status               ──▶ status_of()     ──▶ status to store
 
-Pure. Rule: the node agent of OpenKruise. Who executes probes (or plays that) says in a SeenProbe what they found.
+Pure. Same rule as OpenKruise's node agent. The code that runs (or simulates) probes passes their results as a
+SeenProbe.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,19 +25,19 @@ FAILED: Final = "Failed"
 UNKNOWN: Final = "Unknown"
 
 REPEAT_S: Final = 600.0
-"""How old an outcome is at most before it is written again."""
+"""Seconds after which an unchanged outcome is written again."""
 MOST_TEXT: Final = 1024
-"""Characters of a message."""
+"""Most characters of a message."""
 
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "containerName")
-"""The fields that say what the probe does, and in which container; a result of other fields does not count."""
+"""Fields that define the probe's action and container; when they change, earlier results do not count."""
 
 CheckKey = tuple[str, str]
-"""Uid of the pod, name of the probe."""
+"""Uid of the pod, and name of the probe."""
 
 
 class NodeProbes(msgspec.Struct, frozen=True, kw_only=True):
-    """A NodePodProbe, whole."""
+    """A whole NodePodProbe."""
 
     namespace: str = ""
     name: str
@@ -47,7 +48,7 @@ class NodeProbes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbes:
-    """A NodePodProbe of its JSON text. Raises msgspec.DecodeError and KeyError for what is none."""
+    """Return the NodePodProbe of a JSON text. Raises msgspec.DecodeError and KeyError for an invalid one."""
     document = decode(raw)
     metadata = document["metadata"]
     return NodeProbes(
@@ -60,47 +61,47 @@ def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbes:
 
 
 class SeenProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest container of a name, and what a probe of it finds now."""
+    """The newest container of a name, and the present result of its probe."""
 
     id: str
     is_running: bool
     started_at: Instant
     outcome: str = ""
-    """SUCCEEDED or FAILED; empty: the probe was not made, or could not be."""
+    """SUCCEEDED or FAILED; empty: the probe was not run, or could not run."""
     message: str = ""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory of the agent about one probe."""
+    """The agent's memory about one probe."""
 
     handler: Document = {}
     container_id: str = ""
     outcome: str = ""
-    """The latest, and how often in a row."""
+    """The latest outcome; `count` is how often it occurred in a row."""
     count: int = 0
     made_at: Instant | None = None
     state: str = ""
-    """As it is said; empty: nothing yet."""
+    """The reported state; empty: none yet."""
     message: str = ""
     said_at: Instant = 0.0
 
 
 def rules_of(probe: Mapping[str, Any]) -> Document:
-    """Settings of a check: the fields of the core Probe of a NodePodProbe's probe, and its container."""
+    """Return the settings of a check: the fields of the core Probe of a NodePodProbe's probe, and its container."""
     return {**(probe.get("probe") or {}), "containerName": probe["containerName"]}
 
 
 def due_at(probe: Mapping[str, Any], check: Check | None) -> Instant:
-    """When the next check is to be made; 0: at once."""
+    """Return the time of the next check; 0: immediately."""
     if check is None or check.made_at is None:
         return 0.0
-    return check.made_at + _seconds(probe, "periodSeconds")
+    return check.made_at + _read_seconds(probe, "periodSeconds")
 
 
 def advance_check(
     probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant
 ) -> Check:
-    """The check after this instant. `probe`: see `rules_of`. Before it is due nothing changes."""
+    """Return the check after this instant. `probe`: see `rules_of`. The check does not change before it is due."""
     check = with_handler(probe, before)
     if due_at(probe, check) > now:
         return check
@@ -111,19 +112,21 @@ def advance_check(
         is_other = bool(check.container_id)
         check = msgspec.structs.replace(check, container_id=seen.id, outcome="", count=0)
         if is_other:
-            return _said(check, UNKNOWN, "", now)
+            return _set_state(check, UNKNOWN, "", now)
     if not seen.is_running:
-        return _said(check, FAILED, seen.message, now)
+        return _set_state(check, FAILED, seen.message, now)
     if _is_early(probe, seen, now) or not seen.outcome:
         return check
     count = check.count + 1 if check.outcome == seen.outcome else 1
     check = msgspec.structs.replace(check, outcome=seen.outcome, count=count)
     limit = "successThreshold" if seen.outcome == SUCCEEDED else "failureThreshold"
-    return _said(check, seen.outcome, seen.message, now) if count >= _seconds(probe, limit) else check
+    return (
+        _set_state(check, seen.outcome, seen.message, now) if count >= _read_seconds(probe, limit) else check
+    )
 
 
 def needs_probe(probe: Mapping[str, Any], before: Check | None, seen: SeenProbe | None, now: Instant) -> bool:
-    """Whether the probe has to be made now, in a container that runs and has had its time to start."""
+    """Whether the probe must run now, in a container that runs and has passed its initial delay."""
     if seen is None or not seen.is_running or due_at(probe, with_handler(probe, before)) > now:
         return False
     is_other = before is not None and before.container_id not in ("", seen.id)
@@ -131,25 +134,25 @@ def needs_probe(probe: Mapping[str, Any], before: Check | None, seen: SeenProbe 
 
 
 def timeout_s(probe: Mapping[str, Any]) -> float:
-    """How long one probe may take."""
-    return float(_seconds(probe, "timeoutSeconds"))
+    """Return the time limit of one probe."""
+    return float(_read_seconds(probe, "timeoutSeconds"))
 
 
 def period_s(probe: Mapping[str, Any]) -> float:
-    """How long from probe to probe."""
-    return float(_seconds(probe, "periodSeconds"))
+    """Return the seconds between two probes."""
+    return float(_read_seconds(probe, "periodSeconds"))
 
 
 def _is_early(probe: Mapping[str, Any], seen: SeenProbe, now: Instant) -> bool:
-    return now - seen.started_at < _seconds(probe, "initialDelaySeconds")
+    return now - seen.started_at < _read_seconds(probe, "initialDelaySeconds")
 
 
-def _seconds(probe: Mapping[str, Any], field: str) -> int:
+def _read_seconds(probe: Mapping[str, Any], field: str) -> int:
     return max(int(probe.get(field) or 0), 1)
 
 
 def with_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
-    """The check with another handler; results of the old handler no longer count."""
+    """Return the check with the present handler; results of an old handler no longer count."""
     handler = {name: probe[name] for name in _HANDLERS if probe.get(name) is not None}
     if before is None:
         return Check(handler=handler)
@@ -163,7 +166,7 @@ def with_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
     )
 
 
-def _said(check: Check, state: str, message: str, now: Instant) -> Check:
+def _set_state(check: Check, state: str, message: str, now: Instant) -> Check:
     text = message[:MOST_TEXT]
     if (check.state, check.message) == (state, text) and now - check.said_at < REPEAT_S:
         return check
@@ -174,7 +177,7 @@ def _said(check: Check, state: str, message: str, now: Instant) -> Check:
 
 
 def checks_in(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Every pod with every probe of it."""
+    """Yield every pod with each of its probes."""
     for pod in spec.get("podProbes") or ():
         for probe in pod.get("probes") or ():
             yield pod, probe
@@ -183,21 +186,21 @@ def checks_in(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapp
 def status_of(
     spec: Mapping[str, Any], stored: Mapping[str, Any], checks: Mapping[CheckKey, Check], now: Instant
 ) -> Document:
-    """The status: states of what is still asked for, in the order in which they came."""
+    """Return the status: states of the requested probes, in the order in which they were first reported."""
     before = {status.get("uid"): status for status in stored.get("podProbeStatuses") or ()}
     pods = []
     for pod in spec.get("podProbes") or ():
         known = {state["name"]: state for state in (before.get(pod["uid"]) or {}).get("probeStates") or ()}
         names = [probe["name"] for probe in pod.get("probes") or ()]
         order = [*(name for name in known if name in names), *(name for name in names if name not in known)]
-        states = list(_states(pod["uid"], order, known, checks, now))
+        states = list(_build_states(pod["uid"], order, known, checks, now))
         if states:
             identity = {field: pod[field] for field in ("name", "namespace", "uid")}
             pods.append({**identity, "probeStates": states})
     return {"podProbeStatuses": pods} if pods else {}
 
 
-def _states(
+def _build_states(
     uid: str,
     names: Sequence[str],
     known: Mapping[str, Document],
@@ -225,7 +228,7 @@ def _states(
 
 
 class ProbeEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An Event at a pod."""
+    """An Event for a pod."""
 
     namespace: str
     name: str
@@ -237,7 +240,7 @@ class ProbeEvent(msgspec.Struct, frozen=True, kw_only=True):
 def events_of(
     spec: Mapping[str, Any], before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]
 ) -> Iterator[ProbeEvent]:
-    """One for each probe that says something else than before."""
+    """Yield an event for each probe whose state has changed."""
     for pod, probe in checks_in(spec):
         name = pod["uid"], probe["name"]
         old, new = before.get(name), after.get(name)

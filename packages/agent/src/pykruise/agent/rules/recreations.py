@@ -1,12 +1,12 @@
-"""How far a ContainerRecreateRequest is on its node, and what is done for it next.
+"""Progress of a ContainerRecreateRequest on its node, and its next step.
 
-request + containers of the pod on the node + now ──▶ advance() ──▶ Turn: states to write, a container to stop, the end
+request + containers of the pod on the node + now ──▶ advance() ──▶ RecreateTurn: states, a container to stop, the end
 
-Pure. Rule: the node agent of OpenKruise. At most one container is stopped in a turn, and states are written before
-anything is done that depends on them, so that an agent that is killed does nothing twice.
+Pure. Same rule as OpenKruise's node agent. A turn stops at most one container, and states are written before any
+action that depends on them, so that an agent that is killed does nothing twice.
 
-Clients compare whole states with those of OpenKruise's agent: a state has a message only where the container is not
-found and where it could not be stopped.
+Clients compare whole states with those of OpenKruise's agent: a state has a message only when the container is not
+found or could not be stopped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ POD_UID_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 
 
 class RecreateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, whole."""
+    """A whole request."""
 
     namespace: str
     name: str
@@ -48,7 +48,7 @@ class RecreateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def project_request(raw: bytes | msgspec.Raw) -> RecreateRequest:
-    """A request of its JSON text. Raises msgspec.DecodeError and KeyError for what is none."""
+    """Return the request of a JSON text. Raises msgspec.DecodeError and KeyError for an invalid one."""
     document = decode(raw)
     metadata = document["metadata"]
     return RecreateRequest(
@@ -61,7 +61,7 @@ def project_request(raw: bytes | msgspec.Raw) -> RecreateRequest:
 
 
 class OnNode(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest container of a name, as the runtime knows it."""
+    """The newest container of a name, as the runtime reports it."""
 
     id: str
     restart_count: int
@@ -70,18 +70,18 @@ class OnNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecreateTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps to take now. Of a container that is stopped, `states` are those after that."""
+    """Steps to take now. If a container is stopped, `states` are the states after that."""
 
     states: Sequence[Document] = ()
     stop: str = ""
-    """Name of a container; empty: none."""
+    """Name of the container to stop; empty: none."""
     is_over: bool = False
     again_s: float | None = None
-    """When time alone changes something."""
+    """Seconds after which time alone may change the result."""
 
 
 def order_of(request: Mapping[str, Any]) -> tuple[int, str, str]:
-    """Requests for one pod are carried out in this order, one at a time."""
+    """Return the sort key of a request: requests for one pod are executed in this order, one at a time."""
     phase = get_path(request, "status", "phase", default="")
     place = _PHASES.index(phase) if phase in _PHASES else len(_PHASES)
     metadata = request["metadata"]
@@ -89,13 +89,13 @@ def order_of(request: Mapping[str, Any]) -> tuple[int, str, str]:
 
 
 def is_over(request: Mapping[str, Any]) -> bool:
-    """Whether nothing more is done for it."""
+    """Whether the request needs no more steps."""
     ended = get_path(request, "status", "completionTime")
     return bool(ended or get_path(request, "metadata", "deletionTimestamp"))
 
 
 def grace_left_s(request: Mapping[str, Any], now: Instant) -> float | None:
-    """Seconds until containers may be stopped; None: the pod has still to be taken out of service."""
+    """Return the seconds until containers may be stopped; None: the pod must first be taken out of service."""
     grace = get_path(request, "spec", "strategy", "unreadyGracePeriodSeconds")
     if grace is None:
         return 0.0
@@ -106,7 +106,7 @@ def grace_left_s(request: Mapping[str, Any], now: Instant) -> float | None:
 
 
 def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: Instant) -> RecreateTurn:
-    """The next turn for a request in phase Recreating."""
+    """Return the next turn for a request in phase Recreating."""
     strategy = get_path(request, "spec", "strategy", default={})
     stored = get_path(request, "status", "containerRecreateStates", default=[])
     known = {item["name"]: item for item in stored}
@@ -140,7 +140,7 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
 
 
 def after_failed_stop(turn: RecreateTurn, message: str) -> RecreateTurn:
-    """The turn when its container could not be stopped."""
+    """Return the turn after its container could not be stopped."""
     states = [
         {"name": state["name"], "phase": "Failed", "message": message}
         if state["name"] == turn.stop
@@ -151,7 +151,7 @@ def after_failed_stop(turn: RecreateTurn, message: str) -> RecreateTurn:
 
 
 def stop_grace_s(request: Mapping[str, Any]) -> int:
-    """Seconds that a container has to end by itself."""
+    """Return the seconds that a container has to terminate before it is killed."""
     result = get_path(request, "spec", "strategy", "terminationGracePeriodSeconds")
     return DEFAULT_GRACE_S if result is None else int(result)
 
@@ -183,14 +183,14 @@ def _state_of(
     if not is_new:
         return {"name": name, "phase": "Pending", **killed}
     least_s = float(strategy.get("minStartedSeconds") or 0)
-    has_run = not least_s or now - on_node.started_at > least_s  # without a time nothing would ask again
+    has_run = not least_s or now - on_node.started_at > least_s  # without a time nothing would requeue it
     if not (has_run and _is_ready(request, name, on_node.id)):
         return {"name": name, "phase": "Recreating", **killed}
     return {"name": name, "phase": "Succeeded", **killed}
 
 
 def _is_ready(request: Mapping[str, Any], name: str, container_id: str) -> bool:
-    """Whether the controller has seen this very container ready."""
+    """Whether the controller has seen exactly this container ready."""
     snapshot = get_path(request, "status", "containerStatusSnapshot", default=())
     return any(
         item.get("name") == name and item.get("containerID") == container_id and item.get("ready")

@@ -1,9 +1,9 @@
-"""Rights that an agent needs, cluster-wide and in the namespace of copied pull secrets.
+"""Permissions that an agent needs, cluster-wide and in the namespace of copied pull secrets.
 
 gates ──▶ rights_of_agent() ──▶ ClusterRole of the agents      SECRET_RIGHTS ──▶ Role in the secrets' namespace
 
-Pure. An agent writes nothing but the status of what its node is asked for, metadata of pods by their status, and
-events. Which node's objects it may touch RBAC cannot say; a ValidatingAdmissionPolicy does (manager/daemon.py).
+Pure. An agent writes only the status of its node's requests, metadata of pods through their status, and events. RBAC
+cannot restrict an agent to objects of its own node; a ValidatingAdmissionPolicy does (manager/daemon.py).
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from pykruise.kube.resources import EVENTS, PODS, SECRETS
 _WATCH: Final = ("list", "watch")
 
 SECRET_RIGHTS: Final[Sequence[Right]] = (on(SECRETS, "get", why="credentials for pulls"),)
-"""Rights in the namespace that the manager copies pull secrets to, and in no other."""
+"""Permissions in the namespace to which the manager copies pull secrets, and in no other."""
 
 
 def rights_of_agent(*, probes: bool = True, watches_pods: bool = True) -> list[Right]:
-    """Rights in the whole cluster. `probes`: gate PodProbeMarkerGate; `watches_pods`: gate DaemonWatchingPod."""
+    """Return cluster-wide permissions. `probes`: gate PodProbeMarkerGate; `watches_pods`: gate DaemonWatchingPod."""
     rights = [
         on(NODE_IMAGES, *_WATCH, why="which images the node is asked for"),
         on(NODE_IMAGES, "patch", subresource="status", why="how far they are"),

@@ -1,11 +1,11 @@
-"""NodeImages and ContainerRecreateRequests between v1alpha1 and v1beta1: the kinds that agents of nodes work on.
+"""Conversion of NodeImages and ContainerRecreateRequests, the kinds of node agents, between v1alpha1 and v1beta1.
 
 An agent knows v1beta1; on a cluster that stores v1alpha1 its transport converts (`in_stored_versions`).
 
-In a NodeImage, secrets have a mode in v1beta1 only. Of a ContainerRecreateRequest, two parts of the v1beta1 status are
-annotations in v1alpha1: the snapshot of the container statuses, as JSON, and since when the pod is out of service, as a
-time. Annotations stay on the object; in v1alpha1 they follow the status where it says something. What cannot be read is
-left where it is.
+Secrets of a NodeImage have a mode only in v1beta1. Two parts of the v1beta1 status of a ContainerRecreateRequest are
+annotations in v1alpha1: the snapshot of the container statuses, as JSON, and the time since when the pod is out of
+service. Annotations stay on the object; in v1alpha1 they follow the status if that has a value. Unreadable
+annotations are left unchanged.
 """
 
 from typing import Any, Final
@@ -24,23 +24,23 @@ from pykruise.kube.schemas.conversion import Conversion, annotate, drop, each, s
 SNAPSHOT: Final = "crr.apps.kruise.io/sync-container-statuses"
 """Annotation in v1alpha1: `status.containerStatusSnapshot` as JSON."""
 UNREADY_SINCE: Final = "crr.apps.kruise.io/unready-acquired"
-"""Annotation in v1alpha1: when the condition PreRecreateGrace became true."""
+"""Annotation in v1alpha1: time at which the condition PreRecreateGrace became true."""
 PRE_RECREATE_GRACE: Final = "PreRecreateGrace"
-"""Condition: the pod is out of service, and its containers are about to be stopped."""
+"""Condition type: the pod is out of service, and its containers will be stopped."""
 
 _MESSAGE: Final = "the pod is not ready, its containers are stopped after the grace period"
 
 
 def _request_to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1. An object without status gets none: it has only just been written."""
+    """Convert v1alpha1 to v1beta1. An object without status gets none, because it was only just created."""
     status = section(doc, "status")
     if status is None:
         return doc
     annotations = section(doc, "metadata", "annotations") or {}
-    snapshot = _snapshot(annotations.get(SNAPSHOT))
+    snapshot = _parse_snapshot(annotations.get(SNAPSHOT))
     if snapshot is not None:
         status["containerStatusSnapshot"] = snapshot
-    since = _time(annotations.get(UNREADY_SINCE))
+    since = _to_utc(annotations.get(UNREADY_SINCE))
     if since is not None:
         status["conditions"] = [
             {
@@ -55,19 +55,19 @@ def _request_to_hub(doc: Document) -> Document:
 
 
 def _request_to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
+    """Convert v1beta1 to v1alpha1."""
     status = section(doc, "status")
     if status is None:
         return doc
     annotations = section(doc, "metadata", "annotations") or {}
     snapshot = status.get("containerStatusSnapshot")
-    if isinstance(snapshot, list) and not same(snapshot, _snapshot(annotations.get(SNAPSHOT))):
+    if isinstance(snapshot, list) and not same(snapshot, _parse_snapshot(annotations.get(SNAPSHOT))):
         annotate(doc, SNAPSHOT, orjson.dumps(snapshot).decode())
     conditions = each(status.get("conditions"))
     grace = next((condition for condition in conditions if condition.get("type") == PRE_RECREATE_GRACE), None)
     if grace is not None:
-        since = _time(grace.get("lastTransitionTime")) if grace.get("status") == "True" else None
-        if since is None or since != _time(annotations.get(UNREADY_SINCE)):
+        since = _to_utc(grace.get("lastTransitionTime")) if grace.get("status") == "True" else None
+        if since is None or since != _to_utc(annotations.get(UNREADY_SINCE)):
             annotate(doc, UNREADY_SINCE, since)
     drop(status, "containerStatusSnapshot", "conditions")
     return doc
@@ -80,8 +80,8 @@ class _SnapshotItem(msgspec.Struct, rename="camel"):
     container_id: str = msgspec.field(name="containerID", default="")
 
 
-def _snapshot(text: Any) -> list[Any] | None:
-    """The items of the annotation; None when there is none, or they are not what they should be."""
+def _parse_snapshot(text: Any) -> list[Any] | None:
+    """Return the items of the annotation; None when it is absent or invalid."""
     try:
         items: list[Any] = orjson.loads(text)
         msgspec.convert(items, list[_SnapshotItem])
@@ -90,8 +90,8 @@ def _snapshot(text: Any) -> list[Any] | None:
     return items
 
 
-def _time(text: object) -> str | None:
-    """The time in UTC, as Kubernetes writes it; None for what is no time."""
+def _to_utc(text: object) -> str | None:
+    """Return the time in UTC, as Kubernetes writes it; None for an invalid time."""
     try:
         return format_time(parse_time(text)) if isinstance(text, str) else None
     except ValueError:
@@ -99,7 +99,7 @@ def _time(text: object) -> str | None:
 
 
 def _node_image_to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
+    """Convert v1beta1 to v1alpha1."""
     for image in each((section(doc, "spec") or {}).get("images")):
         for secret in each(image.get("pullSecrets")):
             drop(secret, "mode")
@@ -113,7 +113,7 @@ CONTAINER_RECREATE_REQUEST_VERSIONS: Final = Conversion(
 
 
 def in_stored_versions(transport: Transport) -> StoredVersionTransport:
-    """The transport of an agent, on a cluster that may store its kinds in v1alpha1."""
+    """Return the transport of an agent on a cluster that may store its kinds in v1alpha1."""
     table = {
         (conversion.resource.group, conversion.resource.kind): conversion
         for conversion in (NODE_IMAGE_VERSIONS, CONTAINER_RECREATE_REQUEST_VERSIONS)

@@ -1,6 +1,6 @@
-"""The node agent on simulated nodes: the same rules as on real ones, over the sandbox's runtime.
+"""The node agent on simulated nodes: the same rules as on real ones, with the sandbox's runtime.
 
-simulated_agents(pulls_ahead=True, …) ──▶ ClusterSettings.agents ──▶ a part for each task, all nodes in it
+simulated_agents(pulls_ahead=True, …) ──▶ ClusterSettings.agents ──▶ a part for each task, covering all nodes
 """
 
 from collections.abc import Callable
@@ -23,27 +23,28 @@ __all__ = ["ALL_TASKS", "AgentTasks", "SimulatedAgents", "simulated_agents"]
 
 PULLER: Final = "kruise-daemon-imagepuller"
 PROBER: Final = "kruise-daemon-podprobe"
-"""Component of recorded events, the same as OpenKruise's daemon."""
+"""Component of recorded events, as in OpenKruise's daemon."""
 
 
 class AgentTasks(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tasks of the node agent are done."""
+    """Enabled tasks of the node agent."""
 
     pulls_ahead: bool = False
-    """Pull the images that NodeImages ask for."""
+    """Pull the images that NodeImages request."""
     pulls_at_once: int = 0
-    """Images that a node pulls ahead at the same time; 0: no limit."""
+    """Images that a node pulls at the same time; 0: no limit."""
     recreates: bool = False
     """Recreate the containers that ContainerRecreateRequests name."""
     probes: bool = False
-    """Make the checks that NodePodProbes ask for."""
+    """Run the probes that NodePodProbes request."""
     reports_containers: bool = False
-    """Report the containers of pods of OpenKruise's workloads in an annotation, and restart those whose environment is
-    old."""
+    """Report the containers of pods of OpenKruise's workloads in an annotation, and restart containers with an
+    outdated environment.
+    """
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether no task is enabled."""
         return not (self.pulls_ahead or self.recreates or self.probes or self.reports_containers)
 
 
@@ -51,7 +52,7 @@ ALL_TASKS: Final = AgentTasks(pulls_ahead=True, recreates=True, probes=True, rep
 
 
 def simulated_agents(tasks: AgentTasks = ALL_TASKS) -> MakeAgents | None:
-    """The value for `ClusterSettings.agents`; None when no agent has a task."""
+    """Return the value for `ClusterSettings.agents`; None when no task is enabled."""
     return None if tasks.is_idle else partial(SimulatedAgents, tasks)
 
 
@@ -72,7 +73,7 @@ class SimulatedAgents:
 
     @property
     def parts(self) -> list[AgentPart]:
-        """Parts that have a task."""
+        """Parts for the enabled tasks."""
         parts = (self.images, self.recreations, self.probes, self.reports)
         return [part for part in parts if part is not None]
 
@@ -82,22 +83,22 @@ class SimulatedAgents:
         await run_beside(first, *others)
 
     async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
+        """Finish the writes in flight; `run()` returns."""
         for part in self.parts:
             await part.stop()
 
     def wake_node(self, name: str) -> None:
         """See `NodeAgents`."""
-        self._each(lambda part: part.wake_node(name))
+        self._for_each(lambda part: part.wake_node(name))
 
     def wake_all(self) -> None:
         """See `NodeAgents`."""
-        self._each(lambda part: part.wake_all())
+        self._for_each(lambda part: part.wake_all())
 
     def note_containers(self, key: Key, uid: str) -> None:
         """See `NodeAgents`."""
-        self._each(lambda part: part.note_containers(key, uid))
+        self._for_each(lambda part: part.note_containers(key, uid))
 
-    def _each(self, do: Callable[[AgentPart], None]) -> None:
+    def _for_each(self, do: Callable[[AgentPart], None]) -> None:
         for part in self.parts:
             do(part)

@@ -1,9 +1,9 @@
-"""The agents of simulated nodes that pull images ahead: each does what the NodeImage of its node says.
+"""The agents of simulated nodes that pull images: each follows the NodeImage of its node.
 
 NodeImages (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls() ──▶ PATCH nodeimages/status, events
                                         └── the node has the image: its pods start without a pull
 
-What happens to an image is decided by image_pulls.py; here are only waiting, reading secrets and writing. Where the
+agent/rules/image_pulls.py decides what happens to an image; this module only waits, reads secrets and writes. If the
 API server serves no NodeImages, nothing is done.
 """
 
@@ -86,11 +86,11 @@ class ImageAgents(AgentPart):
         uid, before = self._pulls.get(view.name, ("", {}))
         if uid != view.uid:
             before = {}
-        keyrings = await self._keyrings(view, before)
+        keyrings = await self._read_keyrings(view, before)
         now = self._clock()
 
         def attempt(image: ImageName, wanted: WantedPull, number: int) -> Attempt:
-            return self._attempt(view.name, held, image, wanted, number, keyrings.get(image, ()))
+            return self._simulate_attempt(view.name, held, image, wanted, number, keyrings.get(image, ()))
 
         pulls, look_at = advance_pulls(before, view, attempt=attempt, most=self._most, now=now)
         for image, pull in pulls.items():
@@ -98,12 +98,12 @@ class ImageAgents(AgentPart):
                 held.add(full_name(image.reference))
                 held.add(pull.image_id)
         self._pulls[view.name] = (view.uid, pulls)
-        wait_s = await self._report(view, pulls, now)
-        self._tell(view, before, pulls)
+        wait_s = await self._report_status(view, pulls, now)
+        self._record_events(view, before, pulls)
         soonest = min(look_at, now + wait_s)
         return None if soonest == math.inf else max(0.0, soonest - self._clock())
 
-    def _attempt(
+    def _simulate_attempt(
         self,
         node: str,
         held: set[str],
@@ -126,13 +126,13 @@ class ImageAgents(AgentPart):
         answer = world.images.pull_as(reference, [credential.text for credential in matching])
         return Attempt(0.0 if is_there and isinstance(answer, Pulled) else takes_s, answer)
 
-    async def _keyrings(
+    async def _read_keyrings(
         self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull]
     ) -> dict[ImageName, list[Credential]]:
-        """Credentials by image that has still to be pulled."""
+        """Return the credentials by image, for images that must still be pulled."""
         names = open_images(view, pulls) & view.secrets.keys()
         secrets = {secret for name in names for secret in view.secrets[name]}
-        documents = {secret: await self._secret(secret) for secret in sorted(secrets, key=str)}
+        documents = {secret: await self._read_secret(secret) for secret in sorted(secrets, key=str)}
         return {
             image: [
                 credential
@@ -143,15 +143,17 @@ class ImageAgents(AgentPart):
             if image.name in names
         }
 
-    async def _secret(self, secret: SecretName) -> Document:
-        """As it is stored; empty when it cannot be read."""
+    async def _read_secret(self, secret: SecretName) -> Document:
+        """Return the stored secret; empty when it cannot be read."""
         try:
             return decode(await self._client.get(SECRETS, secret.namespace, secret.name))
         except KubeError:
             return {}
 
-    async def _report(self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> float:
-        """Write the status where it differs. Returns in how many seconds it may be written."""
+    async def _report_status(
+        self, view: AgentNodeImageView, pulls: Mapping[ImageName, Pull], now: Instant
+    ) -> float:
+        """Write the status if it has changed. Returns the seconds until it may be written."""
         pace = self._paces.setdefault(view.name, PullStatusPace(filled_at=now))
         report = report_of(view, pulls, pace=pace, now=now)
         if not report.patch:
@@ -159,15 +161,15 @@ class ImageAgents(AgentPart):
         body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
             is_there = await self._writer.patch_status(NODE_IMAGES, Key("", view.name), body, uid=view.uid)
-        except ConflictError:  # something is asked for, or not any more: the cache hears of it soon
+        except ConflictError:  # the requested images have changed: the cache will show it soon
             return CONFLICT_S
         self.status_writes += is_there
         return math.inf
 
-    def _tell(
+    def _record_events(
         self, view: AgentNodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
     ) -> None:
-        """An event for each image that was pulled, or could not be."""
+        """Record an event for each image whose pull succeeded or failed."""
         for event in events_of(view, before, after):
             self._recorder.record(
                 event.resource,

@@ -1,11 +1,11 @@
-"""The agents of simulated nodes that report what runs in pods of OpenKruise's workloads, and restart containers whose
-environment is not the pod's any more.
+"""The agents of simulated nodes that report the containers of pods of OpenKruise's workloads, and restart containers
+with an outdated environment.
 
 pods (watched) ──▶ queue ──▶ _sync: the containers on the node ──▶ PATCH pods/status: the annotation
-                                 └── within an update in place, another environment ──▶ a container is stopped
+                                 └── during an in-place update, another environment ──▶ a container is stopped
 
-What is reported, and which containers have to be started again, is decided by agent/rules/container_metadata.py.
-A container's environment is that of the labels and annotations that its pod had when it was first seen.
+agent/rules/container_metadata.py decides what is reported, and which containers must be restarted. The environment of
+a container follows from the labels and annotations that its pod had when the container was first seen.
 """
 
 from pykruise.agent.rules.container_metadata import (
@@ -27,7 +27,7 @@ from pykruise.sandbox.nodes.agents import NodeAccess
 from pykruise.sandbox.nodes.pod_state import ContainerRun, RunState
 
 GATHER_S = 0.1
-"""Statuses of one pod come in a crowd."""
+"""Seconds that a report waits, because the statuses of one pod arrive close together."""
 STOP_GRACE_S = 30.0
 
 
@@ -42,11 +42,11 @@ class MetadataAgents(AgentPart):
         self._pods.subscribe(self._on_change)
         self._writer = Writer(client, {PODS: self._pods})
         self._started: dict[Key, dict[str, int]] = {}
-        """Hashes of the environments that containers were started with, by their ids."""
+        """Container ids to the hashes of the environments with which the containers were started."""
         super().__init__("metadata agents", self._pods, clock=clock, rng=rng)
 
     def note_containers(self, key: Key, uid: str) -> None:
-        """Containers that have been started have the environment that the pod gives them now."""
+        """Record the pod's present environment for its newly started containers."""
         pod, runs = self._pods.get(key), self._runs_of(key, uid)
         if pod is not None and pod.is_ours and pod.uid == uid:
             known = self._started.get(key, {})
@@ -68,9 +68,9 @@ class MetadataAgents(AgentPart):
         runs = self._runs_of(key, pod.uid) if pod is not None else None
         if pod is None or runs is None or not needs_report(pod, with_environment=True):
             return None
-        # What of the status is older than the containers comes again.
+        # Containers whose status is outdated are skipped: another change of the pod will follow.
         reported = [
-            self._entry(pod, runs[name])
+            self._build_entry(pod, runs[name])
             for name, container_id in pod.container_ids.items()
             if name in runs and runs[name].container_id == container_id
         ]
@@ -82,7 +82,7 @@ class MetadataAgents(AgentPart):
                 await self._stop_container(key, name, STOP_GRACE_S)
         return None
 
-    def _entry(self, pod: NodePod, run: ContainerRun) -> Reported:
+    def _build_entry(self, pod: NodePod, run: ContainerRun) -> Reported:
         known = (pod.reported or {}).get(run.name)
         if known is not None and known.container_id == run.container_id and known.env_hash:
             return known

@@ -1,8 +1,8 @@
-"""Common base of the parts of simulated agents: watched objects, a queue of keys, and a turn for each key.
+"""Common base of the parts of simulated agents: watched objects, a queue of keys, and a reconcile for each key.
 
 a cache of objects ──▶ queue ──▶ _sync(key), by workers ──▶ writes
 
-Where the API server serves no such objects, the cache stays empty and nothing is done.
+If the API server serves no such objects, the cache stays empty and nothing is done.
 """
 
 import random
@@ -18,7 +18,7 @@ from pykruise.sandbox.running import run_beside
 
 
 class AgentPart(ABC):
-    """One task of the agents of all simulated nodes. Component: `run()` until `stop()`."""
+    """A task of the agents of all simulated nodes. Component: `run()` until `stop()`."""
 
     def __init__(
         self, name: str, cache: Cache[Any], *, clock: Clock, rng: random.Random, workers: int = 32
@@ -35,22 +35,22 @@ class AgentPart(ABC):
         await run_beside(self._controller.run(), self._cache.run())
 
     async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
+        """Finish the writes in flight; `run()` returns."""
         self._queue.close()
         await self._controller.stop()
 
     def wake_node(self, name: str) -> None:
-        """The node is new, or has power again. Parts whose keys are nodes look at it."""
+        """Reconcile a node that is new, or has power again. Only parts whose keys are nodes do so."""
         return
 
     def wake_all(self) -> None:
-        """Wakes every key, but no failures on purpose."""
+        """Enqueue all keys, because the scripted failures have changed."""
         return
 
     def note_containers(self, key: Key, uid: str) -> None:
-        """Containers of the pod have been started or have ended."""
+        """Handle that containers of the pod have been started or have ended."""
         return
 
     @abstractmethod
     async def _sync(self, key: Key) -> float | None:
-        """Do what is due for the key. Returns in how many seconds something will be."""
+        """Do all work that is due for the key. Returns the seconds until more work is due; None: no more work."""

@@ -1,9 +1,10 @@
-"""The agents of simulated nodes that make the checks of PodProbeMarkers: each those that its NodePodProbe asks for.
+"""The agents of simulated nodes that run the probes of PodProbeMarkers, as the NodePodProbe of each node requests.
 
-NodePodProbes (watched) ──▶ queue, by node ──▶ _sync: probes.advance_check() ──▶ PATCH nodepodprobes/status, events
+NodePodProbes (watched) ──▶ queue, by node ──▶ _sync: probe_checks.advance_check() ──▶ PATCH nodepodprobes/status,
+events
 
-What a check finds is decided by probes.py and by the kubelets; here are only waiting and writing. Where the API server
-serves no NodePodProbes, nothing is done.
+agent/rules/probe_checks.py and the simulated kubelets decide the result of a probe; this module only waits and
+writes. If the API server serves no NodePodProbes, nothing is done.
 """
 
 from collections.abc import Mapping
@@ -61,7 +62,7 @@ class ProbeAgents(AgentPart):
         self._queue.add(change.key)
 
     async def _sync(self, key: Key) -> float | None:
-        """Make the checks that are due. Returns in how many seconds the next one is."""
+        """Run the probes that are due. Returns the seconds until the next one."""
         view = self.node_probes.get(key)
         if view is None or not self._runtime.has_power(key.name):
             return None
@@ -73,16 +74,16 @@ class ProbeAgents(AgentPart):
             name = pod["uid"], probe["name"]
             key_of_pod = Key(pod["namespace"], pod["name"])
             outcome = self._runtime.probe(key_of_pod, pod["uid"], probe["containerName"], probe["name"])
-            seen = None if outcome is None else _seen(outcome)
+            seen = None if outcome is None else _to_seen(outcome)
             rules = rules_of(probe)
             checks[name] = advance_check(rules, before.get(name), seen, now)
             next_at.append(due_at(rules, checks[name]))
         self._checks[view.name] = checks
-        await self._report(view, checks, now)
-        self._tell(view, before, checks)
+        await self._report_status(view, checks, now)
+        self._record_events(view, before, checks)
         return max(0.0, min(next_at) - self._clock()) if next_at else None
 
-    async def _report(self, view: NodeProbes, checks: Mapping[CheckKey, Check], now: Instant) -> None:
+    async def _report_status(self, view: NodeProbes, checks: Mapping[CheckKey, Check], now: Instant) -> None:
         patch = diff_merge(view.status, status_of(view.spec, view.status, checks, now))
         if not patch:
             return
@@ -90,10 +91,10 @@ class ProbeAgents(AgentPart):
         key = Key("", view.name)
         self.status_writes += await self._writer.patch_status(NODE_POD_PROBES, key, body, uid=view.uid)
 
-    def _tell(
+    def _record_events(
         self, view: NodeProbes, before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]
     ) -> None:
-        """An event on the pod for each outcome that is another one."""
+        """Record an event on the pod for each changed outcome."""
         for event in events_of(view.spec, before, after):
             self._recorder.record(
                 PODS,
@@ -105,7 +106,7 @@ class ProbeAgents(AgentPart):
             )
 
 
-def _seen(outcome: ProbeOutcome) -> SeenProbe:
+def _to_seen(outcome: ProbeOutcome) -> SeenProbe:
     return SeenProbe(
         id=outcome.container_id,
         is_running=outcome.is_running,

@@ -1,9 +1,9 @@
-"""The agents of simulated nodes that recreate containers: each carries out the requests for pods of its node.
+"""The agents of simulated nodes that recreate containers: each executes the requests for pods of its node.
 
 ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: recreations.advance() ──▶ PATCH …/status
                                                               └── a container is stopped; its kubelet restarts it
 
-Of a pod's requests one is carried out at a time. Where the API server serves no such requests, nothing is done.
+The requests of a pod are executed one at a time. If the API server serves no such requests, nothing is done.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -56,7 +56,9 @@ class RecreateAgents(AgentPart):
             self._queue.add(key)
 
     def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
-        """Containers of a pod with this uid on its node, by name; None where no node with power has such a pod."""
+        """Return the containers of a pod with this uid on its node, by name; None when no node with power has such a
+        pod.
+        """
         runs = self._runs_of(key, uid)
         if runs is None:
             return None
@@ -85,9 +87,9 @@ class RecreateAgents(AgentPart):
             return None
         for request in later:
             if not get_path(request.document, "status", "phase"):
-                await self._report(request, {"phase": "Pending"})
+                await self._report_status(request, {"phase": "Pending"})
         if get_path(first.document, "status", "phase") != "Recreating":
-            await self._report(first, {"phase": "Recreating"})
+            await self._report_status(first, {"phase": "Recreating"})
             return None
         left_s = grace_left_s(first.document, self._clock())
         if left_s is None or left_s > 0:
@@ -97,19 +99,19 @@ class RecreateAgents(AgentPart):
     async def _carry_out(self, request: RecreateRequest, turn: RecreateTurn) -> float | None:
         if turn.is_over:
             now = format_time(self._clock())
-            await self._report(request, {"phase": "Completed", "completionTime": now})
+            await self._report_status(request, {"phase": "Completed", "completionTime": now})
             return None
         if turn.stop:
             grace_s = float(stop_grace_s(request.document))
             await self._stop_container(request.pod, turn.stop, grace_s)
             if self._containers_of(request.pod, request.pod_uid) is None:
-                return None  # the node has lost power meanwhile, and its agent with it
+                return None  # the node has lost power meanwhile, and its agent has stopped
         if turn.states != get_path(request.document, "status", "containerRecreateStates", default=[]):
-            await self._report(request, {"containerRecreateStates": list(turn.states)})
+            await self._report_status(request, {"containerRecreateStates": list(turn.states)})
             return None
         return turn.again_s
 
-    async def _report(self, request: RecreateRequest, status: Mapping[str, Any]) -> None:
+    async def _report_status(self, request: RecreateRequest, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
         body = {"metadata": {"uid": request.uid}, "status": dict(status)}
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)

@@ -1,4 +1,4 @@
-// The page: who one is, which page the address names, its rows live, and drawing them.
+// The page: it finds the user and the page of the address, receives the rows live, and draws them.
 // address ──▶ page ──▶ Live (rows) ──▶ view(live) (a value) ──▶ patch()      All state is in the address.
 
 import { h, patch } from "./dom.js";
@@ -6,7 +6,7 @@ import { health, pods } from "./lists.js";
 import { Live, ask } from "./net.js";
 import { node } from "./node.js";
 import { jobs, others, rollouts } from "./overview.js";
-import { address, dialog, tick } from "./parts.js";
+import { absent, address, dialog, tick } from "./parts.js";
 import { clean } from "./words.js";
 import { workload } from "./workload.js";
 
@@ -37,7 +37,7 @@ let saidAt = 0;
 const query = () => new URLSearchParams(location.search);
 const page = () => (PAGES[query().get("page")] ? query().get("page") : "rollouts");
 
-/** What the server is asked: filters are the browser's own business. */
+/** Query for the server. The browser applies the filters. */
 function asked() {
   const now = query();
   const found = { page: page() };
@@ -85,13 +85,13 @@ function draw() {
       "div",
       { key: "title", class: "title" },
       h("h1", null, found.chip ? [found.chip, " "] : null, found.heading || found.title),
-      h("div", { class: "tools actions" }, found.tools || null),
+      found.tools ? h("div", { class: "tools actions" }, found.tools) : null,
     ),
-    found.summary || !live.isSynced ? h("p", { key: "summary", class: `headline ${found.headline || ""}` }, live.isSynced || live.rows.size ? h("b", null, found.summary) : "Loading …") : null,
+    found.summary ? h("p", { key: "summary", class: `headline ${(live.isSynced && found.headline) || ""}` }, h("b", null, absent(live, found.summary))) : null,
     ...notes(),
     h("div", { key: `page-${liveOf}` }, found.body),
   ]);
-  // An object that moves from the rows to the cards is another element: the focus goes along.
+  // An object that moves from the rows to the cards gets another element: move the focus to it.
   if (focused && !before.isConnected) {
     const moved = [...main.querySelectorAll("a.main-link")].find((link) => link.getAttribute("href") === focused);
     if (moved) moved.focus({ preventScroll: true });
@@ -106,7 +106,7 @@ function draw() {
   }
 }
 
-/** The icon of the tab says whether something needs action. */
+/** Set the icon of the tab: it shows whether an object needs action. */
 function badge(isAlert) {
   const icon = document.getElementById("icon");
   const wanted = isAlert ? icon.dataset.alert : icon.dataset.calm;
@@ -116,12 +116,12 @@ function badge(isAlert) {
 function notes() {
   const found = [];
   if (!live.isConnected && live.isSynced) found.push("The connection is lost; this is how it was. Trying again …");
-  if (!live.status.is_read && live.isSynced) found.push("The cluster is still being read.");
+  if (live.hasStatus && !live.status.is_read) found.push("The cluster is still being read.");
   for (const one of live.status.problems || []) found.push(one);
   return found.map((text, number) => h("p", { key: `note-${number}`, class: "note", role: "status" }, clean(text, 500)));
 }
 
-/** For those who hear the page: the summary alone, and not more often than one can listen to. */
+/** Announce to screen readers: only the summary, and not too often. */
 function say(text) {
   if (text === said || Date.now() - saidAt < SAID_MS || !live.isSynced) return;
   said = text;
@@ -152,7 +152,7 @@ function header() {
   ];
 }
 
-/** How old what is shown is. */
+/** Age of the displayed data. */
 function freshness() {
   if (!live || !live.heard) return "";
   const seconds = Math.round((Date.now() - live.heard) / 1000);

@@ -1,5 +1,5 @@
-// Elements as values, and making the page like them: h() ──▶ patch() changes only what differs.
-// All text goes into text nodes. Nothing here, or anywhere, writes HTML.
+// Elements as values, and updates of the page: h() ──▶ patch() changes only the differences.
+// All text is written into text nodes. No module writes HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "rect", "line", "path", "circle"]);
@@ -9,7 +9,7 @@ export function h(tag, props, ...children) {
   return { tag, props: props || {}, children: flat(children, []), key: props ? props.key : undefined };
 }
 
-/** An element that is made by make(), and left alone while memo stays the same value. */
+/** An element that make() creates. It stays unchanged while memo has the same value. */
 export function lazy(key, memo, make) {
   return { key, memo, make };
 }
@@ -25,7 +25,7 @@ function flat(children, found) {
 
 const shown = new WeakMap(); // of a parent: what its children were made from
 
-/** Make the children of a node like these. What has the focus keeps it. */
+/** Update the children of a node to match these. The focused element keeps the focus. */
 export function patch(parent, children) {
   const focused = document.activeElement;
   patchChildren(parent, shown.get(parent) || [], (shown.set(parent, flat(children, [])), shown.get(parent)));

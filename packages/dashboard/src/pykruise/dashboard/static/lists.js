@@ -1,8 +1,8 @@
-// Pages that are no lists of objects: pods that wait, and health.
+// Pages that do not list objects: waiting pods, and health.
 
 import { h, lazy } from "./dom.js";
 import { find, matcher, select } from "./overview.js";
-import { broken, command, copyText, name, nodeLink, paged, when, words, workloadLink } from "./parts.js";
+import { absent, broken, command, copyText, name, nodeLink, paged, when, words, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -46,7 +46,7 @@ export function pods(live, around) {
   const people = meant.filter((row) => row.needs_a_person).length;
   return {
     title: "Pods that wait",
-    summary: meant.length ? `${many(meant.length, "pod")} ${meant.length === 1 ? "waits" : "wait"}, for ${many(groups.size, "cause")}` : live.isSynced ? "0 pods wait" : "",
+    summary: meant.length ? `${many(meant.length, "pod")} ${meant.length === 1 ? "waits" : "wait"}, for ${many(groups.size, "cause")}` : "0 pods wait",
     headline: people ? "bad" : "good",
     count: people,
     left,
@@ -59,7 +59,7 @@ export function pods(live, around) {
         select("Namespace", "namespace", table.present.namespace.names(), around),
         select("Cause", "code", [...groups.keys()].sort(), around),
       ),
-      visible.length ? sections : h("p", null, table.all.size ? "Nothing matches these filters." : "No pod waits that you may see."),
+      visible.length ? sections : live.isSynced ? h("p", null, table.all.size ? "Nothing matches these filters." : "No pod waits that you may see.") : null,
       links,
     ],
   };
@@ -92,8 +92,8 @@ export function health(live) {
   const level = (word) => h("span", { class: `chip ${(LEVELS[word] || ["Paused"])[0]}` }, h("span", { "aria-hidden": "true" }, (LEVELS[word] || ["", "?"])[1]), h("span", null, clean(word)));
   return {
     title: "Health",
-    summary: live.isSynced && rows.length ? `${count(bad)} ${bad === 1 ? "fault" : "faults"} found` : "looking",
-    headline: bad ? "bad" : rows.length ? "good" : "",
+    summary: findings.length || !live.isSynced ? `${many(bad, "fault")} found` : "",
+    headline: bad ? "bad" : findings.length ? "good" : "",
     count: bad,
     left: 0,
     body: [
@@ -119,9 +119,7 @@ export function health(live) {
             h("h2", null, "What pykruise doctor finds"),
             h("ul", { class: "table" }, findings.map((row) => h("li", { key: row.id }, h("b", null, broken(row.check)), level(row.level), h("span", null, clean(row.what, 2_000), row.fix ? h("p", { class: "remedy" }, clean(row.fix, 2_000)) : null)))),
           )
-        : rows.length
-          ? null
-          : h("p", null, "Looking at the installation …"),
+        : null,
       h("p", null, "The same on a command line:"),
       command("pykruise doctor"),
     ],

@@ -1,6 +1,6 @@
-// Asking the server, and the stream of rows. All addresses are relative: a proxy may put the page anywhere.
+// Requests to the server, and the stream of rows. All addresses are relative: a proxy may serve the page at any path.
 
-/** What the server answers. Raises Error with what it says; its status is in .status. */
+/** Return the server's answer. Throws an Error with its message; the HTTP status is in .status. */
 export async function ask(path, body) {
   const given = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   const answer = await fetch(`api/${path}`, {
@@ -24,7 +24,8 @@ export class Live {
     this.rows = new Map();
     this.news = new Set(); // ids of rows that came, changed or went; what draws them takes them out
     this.status = { is_read: false, problems: [] };
-    this.isSynced = false;
+    this.hasStatus = false;
+    this.isSynced = false; // whether everything is there, so that a page may say what is not
     this.isConnected = false;
     this.version = 0;
     this.query = query;
@@ -71,6 +72,7 @@ export class Live {
     });
     on("status", (status) => {
       this.status = status;
+      this.hasStatus = true;
       this.changed();
     });
     on("heartbeat", () => this.changed());
@@ -85,7 +87,7 @@ export class Live {
     this.changed();
   }
 
-  /** A refusal closes an EventSource for good; a lost connection it opens again by itself. */
+  /** A refusal closes an EventSource permanently. It reopens a lost connection automatically. */
   async fail(source) {
     if (source !== this.source) return;
     this.isConnected = false;

@@ -1,7 +1,7 @@
-// The page of one node: does its agent answer, its images, its probes, its pods of workloads.
+// The page of one node: its agent, its images, its probes, and its pods of workloads.
 
 import { h, lazy } from "./dom.js";
-import { address, broken, chip, command, copyText, icon, name, when, words, workloadLink } from "./parts.js";
+import { absent, address, broken, chip, command, copyText, icon, name, when, words, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
 import { clean, many } from "./words.js";
 
@@ -27,7 +27,7 @@ export function node(live, around) {
     .flatMap(([, row]) => row.pods)
     .sort((a, b) => RANK[a.look] - RANK[b.look] || compare(a.namespace, b.namespace) || compare(a.name, b.name));
   if (!own && !images && !probes && !pods.length) {
-    const said = remark ? clean(remark.text, 1_000) : live.isSynced ? "there is no such node, or you may not see it" : "loading …";
+    const said = remark ? clean(remark.text, 1_000) : absent(live, "there is no such node, or you may not see it");
     return { title, summary: "", left: 0, body: [h("p", null, said.slice(0, 1).toUpperCase(), said.slice(1)), h("p", null, h("a", { href: address({ page: "jobs" }) }, "Jobs and images"))] };
   }
   const isBad = Boolean((own && !own.is_ready) || (images && images.agent === "silent"));
@@ -45,18 +45,18 @@ export function node(live, around) {
       h(
         "div",
         { key: "columns", class: "columns" },
-        h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own), command(`kubectl describe node ${around.query.get("name")}`)),
-        h("div", { key: "agent", class: "panel" }, h("h2", null, "Agent"), agentPart(images, agent)),
+        h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own, live), command(`kubectl describe node ${around.query.get("name")}`)),
+        h("div", { key: "agent", class: "panel" }, h("h2", null, "Agent"), agentPart(images, agent, live)),
       ),
       imageList(images),
       probeList(probes),
-      podList(pods),
+      podList(pods, live),
     ],
   };
 }
 
-function ownPart(own) {
-  if (!own) return h("p", null, "The node itself is not shown: it is gone, or you may not list nodes.");
+function ownPart(own, live) {
+  if (!own) return h("p", null, absent(live, "The node itself is not shown: it is gone, or you may not list nodes."));
   return [
     h("p", null, chipOf(own.is_ready ? "Healthy" : "Degraded", own.is_ready ? "Ready" : "Not ready"), own.is_cordoned ? [" ", chipOf("Paused", "Cordoned")] : null, (own.pressures || []).map((text) => [" ", chipOf("Degraded", text)])),
     own.ready_since ? h("p", { class: "small" }, "for ", when(own.ready_since)) : null,
@@ -64,7 +64,8 @@ function ownPart(own) {
   ];
 }
 
-function agentPart(images, agent) {
+function agentPart(images, agent, live) {
+  if (!images && !agent && !live.isSynced) return h("p", null, absent(live, ""));
   const [phase, said] = AGENT[images ? images.agent : ""] || ["Paused", "It is not known whether the agent answers: its images are not recorded, or you may not list them."];
   const own = agent ? agent.pods : [];
   return [
@@ -107,7 +108,7 @@ function probeList(given) {
   return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is asked for here."), more(given)]);
 }
 
-function podList(pods) {
+function podList(pods, live) {
   const row = (pod) =>
     h(
       "li",
@@ -116,7 +117,7 @@ function podList(pods) {
       h("b", null, name(`${pod.namespace}/${pod.name}`)),
       h("div", null, broken(pod.owner_kind), " ", workloadLink({ resource: pod.owner_resource, namespace: pod.namespace, name: pod.owner }, name(pod.owner)), h("span", { class: "small" }, `, ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : ""), pod.why ? h("p", { class: "cause" }, pod.code ? [h("b", null, broken(pod.code)), ": "] : null, clean(pod.why, 2_000)) : null),
     );
-  return section("pods", `Pods of workloads: ${pods.length}`, pods.length ? h("ul", { class: "table of-node" }, pods.map((pod) => lazy(`${pod.namespace}/${pod.name}`, JSON.stringify(pod), () => row(pod)))) : h("p", null, "No pod of a workload that you may see runs here."));
+  return section("pods", `Pods of workloads: ${pods.length}`, pods.length ? h("ul", { class: "table of-node" }, pods.map((pod) => lazy(`${pod.namespace}/${pod.name}`, JSON.stringify(pod), () => row(pod)))) : h("p", null, absent(live, "No pod of a workload that you may see runs here.")));
 }
 
 function asText(around, own, images, pods) {

@@ -9,7 +9,7 @@ import { clean, count, many } from "./words.js";
 const ORDER = Object.fromEntries(PHASES.map((phase, place) => [phase, place]));
 const OPEN = ["Progressing"];
 
-/** What was typed: words that a row has, `!word` that it has not, `label:value`, `"exact name"`. */
+/** The typed filter: `word` for rows with the word, `!word` for rows without it, `label:value`, `"exact name"`. */
 export function matcher(text) {
   const terms = (text || "").match(/!?"[^"]*"|[^\s,]+/g) || [];
   const tests = terms.map((term) => {
@@ -67,7 +67,7 @@ export function find({ query, go }) {
 const WHY = "why/";
 const objectOf = (id) => (id.startsWith(WHY) ? id.slice(WHY.length) : id);
 
-/** A row, with what explain says of it while that is about the verdict that it shows. */
+/** A row, with the result of explain if that belongs to the verdict of the row. */
 function joined(rows, id) {
   const row = rows.get(id);
   const why = rows.get(`${WHY}${id}`);
@@ -157,13 +157,13 @@ export const board = (given) => (live, around) => {
   const progressing = counts.get("Progressing") || 0;
   return {
     title: given.title,
-    summary: kept ? `${headline(action)}; ${progressing} progress, ${kept - action - progressing} settled` : "",
-    headline: !live.isSynced ? "" : action ? "bad" : kept ? "good" : "",
+    summary: kept || !live.isSynced ? `${headline(action)}; ${progressing} progress, ${kept - action - progressing} settled` : "",
+    headline: action ? "bad" : kept ? "good" : "",
     count: table.needing,
     tools: copyText(() => asText(given.title, around, listed)),
     left,
     body: [
-      strip(kept, counts, wanted, query),
+      live.isSynced ? strip(kept, counts, wanted, query) : null,
       h(
         "form",
         { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
@@ -266,11 +266,11 @@ function grouped(rows, groupOf, table) {
 
 const list = (rows, isChild = () => false) => h("ul", { class: "rows" }, rows.map((row) => lazy(`${isChild(row) ? "child/" : ""}${row.id}`, row, () => line(row, isChild(row)))));
 
-const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? [name(row.namespace), "/", h("wbr")] : null, name(row.name))];
+const title = (row) => [h("span", { class: "kind" }, broken(row.kind)), " ", workloadLink(row, row.namespace ? name(`${row.namespace}/`) : null, name(row.name))];
 
 const kubectl = (row) => `${row.resource}/${row.name}${row.namespace ? ` -n ${row.namespace}` : ""}`;
 
-/** The command that helps, where one does; else the one that explains. */
+/** The command that helps, or else the command that explains. */
 export function commandOf(row) {
   const to = row.why && row.why.rollback_to;
   if (to) return `kubectl kruise rollout undo ${row.resource}/${row.name} --to-revision=${to}${row.namespace ? ` -n ${row.namespace}` : ""}`;

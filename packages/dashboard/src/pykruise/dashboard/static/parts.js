@@ -1,9 +1,9 @@
-// What several pages have: links that keep the state in the address, chips, ages, bars, commands to copy.
+// Parts of several pages: links that keep the state in the address, chips, ages, bars, commands to copy.
 
 import { h } from "./dom.js";
-import { age, clean, count, pieces } from "./words.js";
+import { LOADING, age, clean, count, pieces } from "./words.js";
 
-/** The address with other values; an empty one goes. */
+/** The address with other values. Empty values are removed. */
 export function address(values, from = new URLSearchParams()) {
   const query = new URLSearchParams(from);
   for (const [name, value] of Object.entries(values)) {
@@ -25,18 +25,21 @@ export const workloadLink = (row, ...children) =>
 /** A node, with a link to its page. */
 export const nodeLink = (node, ...children) => h("a", { href: address({ page: "node", name: node }) }, ...(children.length ? children : [name(node)]));
 
-/** The verdicts in the order in which they are looked at: the server says which an object has. */
+/** The verdicts in display order. The server decides the verdict of an object. */
 export const PHASES = ["Failed", "Degraded", "Progressing", "Paused", "Healthy", "Completed"];
 const ICONS = { Failed: "✖", Degraded: "▲", Progressing: "●", Paused: "Ⅱ", Healthy: "✔", Completed: "■" };
 
-/** Icon and word of a verdict: colour says nothing alone. */
+/** Icon and word of a verdict: the colour alone must carry no meaning. */
 export const chip = (phase) => h("span", { class: `chip ${phase}` }, icon(phase), h("span", null, clean(phase || "unknown")));
 export const icon = (phase) => h("span", { class: "icon", "aria-hidden": "true" }, ICONS[phase] || "?");
 export const iconText = (phase) => ICONS[phase] || "?";
 
+/** The text for a missing object. While the page is loading, it is unknown whether the object is missing. */
+export const absent = (live, text) => (live.isSynced ? text : LOADING);
+
 export const when = (time) => (time ? h("time", { datetime: time, title: clean(time) }, age(time)) : null);
 
-/** Texts of ages grow older without a new look at the page. */
+/** Update the texts of ages without drawing the page again. */
 export function tick() {
   for (const one of document.querySelectorAll("time")) {
     const text = age(one.dateTime);
@@ -89,7 +92,8 @@ function done(row) {
 
 /** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line, nor between
  *  a flag and its value. */
-export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [word.includes("-") || word.includes("/") ? h("span", { class: "w" }, word) : word, " "]);
+export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [/[-/]/.test(word) ? h("span", { class: word.length > LONG_WORD ? "" : "w" }, parted(word, 2_000)) : word, " "]);
+const LONG_WORD = 40; // characters: a longer one begins where it is, and breaks between its parts
 
 async function copied(button, text, code) {
   const before = button.textContent;
@@ -113,7 +117,7 @@ export function command(text) {
   );
 }
 
-/** A button that copies what make() gives, for a chat. */
+/** A button that copies the result of make(), for a chat. */
 export const copyText = (make) =>
   h("button", { type: "button", onclick: (event) => copied(event.currentTarget, make()) }, "Copy as text");
 

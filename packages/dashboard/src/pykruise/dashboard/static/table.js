@@ -21,7 +21,7 @@ export function tableOf(live, view) {
   return table;
 }
 
-/** How often each value is there. */
+/** Number of rows for each value. */
 class Tally extends Map {
   add(value, by) {
     if (value === "" || value === undefined) return;
@@ -66,7 +66,7 @@ export class Table {
     }
   }
 
-  /** Take a row into all that is counted (by: 1), or out of it (-1). */
+  /** Add a row to all counts (by: 1), or remove it from them (-1). */
   count(row, by) {
     const { view, present } = this;
     if (by > 0) this.all.set(row.id, row);
@@ -99,7 +99,7 @@ export class Table {
     }
   }
 
-  /** The place of a row in the order, or that where it would be. */
+  /** The position of a row in the order, or the position at which it would be inserted. */
   search(row) {
     let [low, high] = [0, this.listed.length];
     while (low < high) {

@@ -29,3 +29,6 @@ export const many = (number, word) => `${count(number)} ${word}${number === 1 ? 
 
 /** Where a long word may break: before a capital, after punctuation. Returns its parts. */
 export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/.:@_-])/);
+
+/** Text of a page that is still loading. */
+export const LOADING = "Loading …";

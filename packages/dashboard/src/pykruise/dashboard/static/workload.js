@@ -2,8 +2,9 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { address, broken, chip, command, copyText, dialog, icon, iconText, name, nodeLink, progress, when, words, workloadLink } from "./parts.js";
-import { clean, many } from "./words.js";
+import { absent, address, broken, chip, command, copyText, dialog, icon, iconText, name, nodeLink, progress, when, words, workloadLink } from "./parts.js";
+import { compare } from "./table.js";
+import { clean, count, many } from "./words.js";
 
 const part = (live, id) => live.rows.get(id);
 const BOARDS = [["rollouts", "Rollouts"], ["jobs", "Jobs and images"], ["others", "Other objects"], ["pods", "Pods that wait"]];
@@ -15,7 +16,7 @@ export function workload(live, around) {
   const head = part(live, "head");
   if (!head) {
     const remark = part(live, "remark");
-    const text = remark ? capital(clean(remark.text, 1_000)) : live.isSynced ? "There is nothing of that name that you may see." : "Loading …";
+    const text = remark ? capital(clean(remark.text, 1_000)) : absent(live, "There is nothing of that name that you may see.");
     return { title: said, summary: "", left: 0, body: h("div", null, h("p", null, text), h("p", null, "Back to: ", BOARDS.map(([page, title]) => [h("a", { href: address({ page }) }, title), " · "]))) };
   }
   const why = part(live, "explained");
@@ -24,14 +25,14 @@ export function workload(live, around) {
   const actions = actionRow(head, live, around);
   return {
     title: `${row.kind} ${said}`,
-    heading: [broken(row.kind), " ", row.namespace ? [name(row.namespace), "/", h("wbr")] : null, name(row.name)],
+    heading: [broken(row.kind), " ", row.namespace ? name(`${row.namespace}/`) : null, name(row.name)],
     chip: chip(phase),
     summary: "",
     spoken: `${phase}. ${why ? why.headline : row.line || ""}`,
     headline: "",
     count: phase === "Failed" || phase === "Degraded" ? 1 : 0,
     tools: why && why.text ? copyText(() => `${around.session.cluster}\n${why.text}`) : null,
-    left: 0,
+    left: podsLeft(part(live, "pods"), around),
     body: [
       row.is_node ? h("p", { key: "node" }, nodeLink(row.name, "The page of this node")) : null,
       h("p", { key: "sentence" }, why && why.headline ? clean(`${capital(why.headline)}.`, 1_000) : clean(row.line || "")),
@@ -39,18 +40,18 @@ export function workload(live, around) {
       h(
         "div",
         { key: "columns", class: "columns" },
-        h("div", { key: "why", id: "why", class: `panel ${phase}` }, causes(why, head, phase, row)),
-        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), steps(part(live, "steps"), row), images(row), squares(part(live, "pods"))),
+        h("div", { key: "why", id: "why", class: `panel ${phase}` }, causes(why, head, phase, live)),
+        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), steps(part(live, "steps"), row), images(row), squares(part(live, "pods"), live, around)),
       ),
       h(
         "nav",
         { key: "jump", class: "jump", "aria-label": "Parts of this page" },
-        [["pods", "Pods"], ["history", "Revisions"], ["events", "Events"], ["conditions", "Conditions"], ["what-if", "What if?"], ["commands", "Commands"], ["yaml", "YAML"], ["text", "As text"]].map(([id, title]) => h("a", { key: id, href: `#${id}`, onclick: (event) => jump(event, id) }, title)),
+        PARTS.filter(([id]) => hasPart(id, live, head)).map(([id, title]) => h("a", { key: id, href: `#${id}`, onclick: (event) => jump(event, id) }, title)),
       ),
       podList(part(live, "pods"), head, around),
       nodes(part(live, "nodes")),
       history(part(live, "history"), head),
-      events(part(live, "events")),
+      events(part(live, "events"), live),
       conditions(head),
       head.what_if.length ? whatIf(head) : null,
       commands(head),
@@ -58,6 +59,15 @@ export function workload(live, around) {
       why && why.text ? folded("text", "As text", h("pre", { tabindex: "0" }, clean(why.text, 60_000))) : null,
     ],
   };
+}
+
+const PARTS = [["pods", "Pods"], ["history", "Revisions"], ["events", "Events"], ["conditions", "Conditions"], ["what-if", "What if?"], ["commands", "Commands"], ["yaml", "YAML"], ["text", "As text"]];
+
+/** Whether the page of this object has that part. */
+function hasPart(id, live, head) {
+  const why = part(live, "explained");
+  const known = { pods: part(live, "pods"), history: part(live, "history"), "what-if": head.what_if.length, commands: head.actions.length, yaml: head.yaml, text: why && why.text };
+  return !(id in known) || Boolean(known[id]);
 }
 
 function jump(event, id) {
@@ -81,7 +91,7 @@ function images(row) {
   return h("ul", { class: "small" }, are.map((image) => h("li", { key: image }, broken(image, 1_000))));
 }
 
-/** Steps of the OpenKruise Rollout that this is, or that is about this workload. */
+/** Steps of this OpenKruise Rollout, or of the Rollout of this workload. */
 function steps(given, row) {
   if (!given) return null;
   const { rollout, current } = given;
@@ -113,18 +123,18 @@ const undoCommand = (head, number) => {
   return undo && number ? undo.command.replace("--to-revision=0", `--to-revision=${number}`) : "";
 };
 
-function causes(why, head, phase, row) {
-  if (!why) return [h("h2", null, "Why"), h("p", null, row.waits ? clean(row.waits, 2_000) : "The reasons name pods: you may not list them.")];
+function causes(why, head, phase, live) {
+  if (!head.is_explained) return [h("h2", null, "Why"), h("p", null, "Its conditions and events say more: explain does not know this kind.")];
+  if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? clean(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
   if (why.remark) return [h("h2", null, "Why"), h("p", null, clean(why.remark, 2_000))];
   const isHeld = why.verdict === "done";
   const waits = (why.waits || []).map((wait, place) => {
-    const more = wait.count > wait.pods.length ? ` and ${wait.count - wait.pods.length} more` : "";
     const shown = wait.pods.slice(0, 8);
-    const rest = wait.pods.length > shown.length ? `, ${wait.pods.length - shown.length} more` : "";
+    const more = wait.count > shown.length ? ` and ${count(wait.count - shown.length)} more` : "";
     return h(
       "li",
       null,
-      h("p", { class: "cause" }, h("b", null, broken(wait.code)), ": ", shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), rest, more, ": "] : null, words(clean(wait.words, 2_000)), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
+      h("p", { class: "cause" }, h("b", null, broken(wait.code)), ": ", shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), more, ": "] : null, words(clean(wait.words, 2_000)), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
       wait.remedy ? h("p", { class: "remedy" }, words(clean(wait.remedy, 2_000))) : null,
       place === 0 && why.rollback_to && wait.remedy && (phase === "Degraded" || phase === "Failed") && undoCommand(head, why.rollback_to) ? command(undoCommand(head, why.rollback_to)) : null,
     );
@@ -148,32 +158,56 @@ const groupTitle = (group) =>
 
 const podWords = (pod) => `${pod.name}: ${pod.state}, ${pod.ready} ready${pod.node ? `, on ${pod.node}` : ""}${pod.why ? `: ${pod.why}` : ""}${pod.ended ? ` (${pod.ended})` : ""}`;
 
-/** Every pod a square: colour and mark by state; hover and focus say why. */
-function squares(pods) {
-  if (!pods) return h("p", { key: "squares" }, "Pods are not shown: you may not list them.");
-  const looks = new Set(pods.groups.flatMap((group) => group.pods.map((pod) => pod.look)));
+const SQUARES = 8; // squares that are drawn in the time of one row
+
+/** Every pod a square: colour and mark by state; hover and focus say why. Of many pods each is one element. */
+function squares(pods, live, around) {
+  if (!pods) return h("p", { key: "squares" }, absent(live, "Pods are not shown: you may not list them."));
+  const isMany = pods.count > MANY;
+  let left = around.drawn * SQUARES;
+  const groups = groupsOf(pods).map((group) => {
+    const shown = group.squares.slice(0, left);
+    left -= shown.length;
+    return h(
+      "div",
+      { key: group.revision || "none" },
+      h("h3", null, groupTitle(group)),
+      h("div", { class: `squares${isMany ? " many" : ""}`, role: "group", "aria-label": groupTitle(group) }, shown.map(({ name: pod, said, look, memo }, place) => lazy(pod, memo, () => square(pod, said, look, isMany, place > 0)))),
+      group.more ? h("p", { class: "small" }, `${many(group.more, "pod")} more are not shown`) : null,
+    );
+  });
   return h(
     "div",
     { key: "squares", "data-squares": "", onkeydown: walk },
-    pods.groups.map((group) =>
-      h(
-        "div",
-        { key: group.revision || "none" },
-        h("h3", null, groupTitle(group)),
-        h(
-          "ul",
-          { class: `squares${pods.count > MANY ? " many" : ""}` },
-          group.pods.map((pod, place) =>
-            h("li", { key: pod.name }, h("button", { type: "button", class: `square s-${pod.look}`, "data-pod": pod.name, "aria-label": podWords(pod), title: podWords(pod), tabindex: place ? "-1" : "0", onclick: showPod }, h("span", { "aria-hidden": "true" }, (LOOKS[pod.look] || ["?"])[0]))),
-          ),
-        ),
-        group.more ? h("p", { class: "small" }, `${many(group.more, "pod")} more are not shown`) : null,
-      ),
-    ),
-    pods.count ? h("p", { key: "legend", class: "legend" }, [...looks].map((look) => h("span", { key: look }, h("i", { class: `s-${look}`, "aria-hidden": "true" }), (LOOKS[look] || ["", look])[1]))) : h("p", null, "No pods."),
+    groups,
+    pods.count ? h("p", { key: "legend", class: "legend" }, [...looksOf(pods)].map((look) => h("span", { key: look }, h("i", { class: `s-${look}`, "aria-hidden": "true" }), (LOOKS[look] || ["", look])[1]))) : h("p", null, "No pods."),
     { key: "lasting-detail", memo: true, make: () => h("p", { class: "detail", "aria-live": "polite" }, pods.count ? "Point at a pod, or walk with the arrow keys." : "") },
   );
 }
+
+const square = (pod, said, look, isMany, isLater) =>
+  h("button", { type: "button", class: `square s-${look}`, "data-pod": pod, "aria-label": said, tabindex: isLater ? "-1" : "0", onclick: showPod }, isMany ? null : h("span", { "aria-hidden": "true" }, (LOOKS[look] || ["?"])[0]));
+
+const looksOf = (pods) => new Set(pods.groups.flatMap((group) => group.pods.map((pod) => pod.look)));
+
+/** A function of a part of the page, computed once for each part that the server sent. */
+function once(make) {
+  const known = new WeakMap();
+  return (given) => {
+    if (!known.has(given)) known.set(given, make(given));
+    return known.get(given);
+  };
+}
+
+const groupsOf = once((pods) =>
+  pods.groups.map((group) => ({
+    ...group,
+    squares: group.pods.map((pod, place) => {
+      const said = podWords(pod);
+      return { name: pod.name, said, look: pod.look, memo: `${pod.look} ${place > 0} ${said}` };
+    }),
+  })),
+);
 
 for (const kind of ["mouseover", "focusin"]) {
   document.addEventListener(kind, (event) => {
@@ -202,29 +236,41 @@ function showPod(event) {
 }
 
 const LISTED = 50;
+const RANK = { failing: 0, starting: 1, leaving: 2, ready: 3, ended: 4 };
+
+const isAllListed = (around) => around.query.get("pods") === "all";
+
+/** What is still to be drawn: a browser that draws a thousand pods at once does nothing else meanwhile. */
+function podsLeft(pods, around) {
+  const known = pods ? pods.groups.reduce((sum, group) => sum + group.pods.length, 0) : 0;
+  return Math.max((isAllListed(around) ? known : Math.min(known, LISTED)) - around.drawn, known - around.drawn * SQUARES, 0);
+}
+
+const inOrder = (isPerNode) =>
+  once((pods) => {
+    const all = pods.groups.flatMap((group) => group.pods.map((pod) => ({ ...pod, number: group.number })));
+    all.sort((a, b) => RANK[a.look] - RANK[b.look] || (isPerNode ? compare(a.node || "", b.node || "") : 0) || compare(a.name, b.name));
+    return all.map((pod) => ({ pod, memo: JSON.stringify(pod) }));
+  });
+const ORDERS = { node: inOrder(true), name: inOrder(false) };
 
 function podList(pods, head, around) {
   if (!pods) return null;
-  const isPerNode = head.is_per_node;
-  const isAll = around.query.get("pods") === "all";
-  const rank = { failing: 0, starting: 1, leaving: 2, ready: 3, ended: 4 };
-  const all = pods.groups.flatMap((group) => group.pods.map((pod) => ({ ...pod, of: group })));
-  const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-  all.sort((a, b) => rank[a.look] - rank[b.look] || (isPerNode ? compare(a.node || "", b.node || "") : 0) || compare(a.name, b.name));
-  const shown = isAll ? all : all.slice(0, LISTED);
+  const all = ORDERS[head.is_per_node ? "node" : "name"](pods);
+  const listed = isAllListed(around) ? all : all.slice(0, LISTED);
+  const shown = listed.slice(0, around.drawn);
   return h(
     "section",
     { key: "pods", id: "pods" },
     h("h2", null, `Pods: ${many(pods.count, "pod")}`),
-    shown.length ? h("ul", { class: "pods" }, shown.map((pod) => podItem(pod))) : h("p", null, "No pods."),
-    all.length > shown.length ? h("p", null, h("a", { href: address({ pods: "all" }, around.query) }, `Show all ${all.length}`)) : null,
+    shown.length ? h("ul", { class: "pods" }, shown.map(({ pod, memo }) => lazy(`${pod.namespace}/${pod.name}`, memo, () => podItem(pod)))) : h("p", null, "No pods."),
+    all.length > listed.length ? h("p", null, h("a", { href: address({ pods: "all" }, around.query) }, `Show all ${count(all.length)}`)) : null,
   );
 }
 
 const PHASE_OF_LOOK = { failing: "Degraded", starting: "Progressing", leaving: "Paused", ready: "Healthy", ended: "Completed" };
 
 function podItem(pod) {
-  const flags = `${pod.name} -n ${pod.namespace}${pod.container ? ` -c ${pod.container}` : ""}`;
   return h(
     "li",
     { key: `${pod.namespace}/${pod.name}`, id: `pod-${pod.name}` },
@@ -233,21 +279,24 @@ function podItem(pod) {
       { class: "top" },
       h("span", { class: `chip ${PHASE_OF_LOOK[pod.look]}` }, icon(PHASE_OF_LOOK[pod.look]), h("span", null, broken(pod.state))),
       h("b", null, name(pod.name)),
-      h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.of.number ? `, revision ${pod.of.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", nodeLink(pod.node)] : null, ", ", when(pod.created)),
+      h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.number ? `, revision ${pod.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", nodeLink(pod.node)] : null, ", ", when(pod.created)),
     ),
     pod.why ? h("p", { class: "cause" }, pod.code ? [h("b", null, broken(pod.code)), ": "] : null, clean(pod.why, 2_000)) : null,
     pod.ended ? h("p", { class: "small" }, `Container ${clean(pod.container)} ended: ${clean(pod.ended)}`) : null,
     pod.last ? h("pre", null, clean(pod.last, 2_000)) : null,
-    h(
-      "details",
-      null,
-      h("summary", { class: "small" }, "Log, shell"),
-      command(`kubectl logs ${flags}`),
-      pod.restarts || pod.ended ? command(`kubectl logs ${flags} --previous`) : null,
-      command(`kubectl exec -it ${flags} -- sh`),
-      command(`kubectl describe pod ${pod.name} -n ${pod.namespace}`),
-    ),
+    h("details", { ontoggle: (event) => event.currentTarget.open && patch(event.currentTarget.querySelector(".commands"), podCommands(pod)) }, h("summary", { class: "small" }, "Log, shell"), lasting("div", "commands")),
   );
+}
+
+/** Created on demand: for a thousand pods they would be most of the page. */
+function podCommands(pod) {
+  const flags = `${pod.name} -n ${pod.namespace}${pod.container ? ` -c ${pod.container}` : ""}`;
+  return [
+    command(`kubectl logs ${flags}`),
+    pod.restarts || pod.ended ? command(`kubectl logs ${flags} --previous`) : null,
+    command(`kubectl exec -it ${flags} -- sh`),
+    command(`kubectl describe pod ${pod.name} -n ${pod.namespace}`),
+  ];
 }
 
 function nodes(given) {
@@ -271,15 +320,18 @@ function conditions(head) {
   );
 }
 
-function events(given) {
-  if (!given) return h("section", { key: "events", id: "events" }, h("h2", null, "Events"), h("p", null, "Events are not shown: you may not list them."));
+function events(given, live) {
+  if (!given) return h("section", { key: "events", id: "events" }, h("h2", null, "Events"), h("p", null, absent(live, "Events are not shown: you may not list them.")));
   return h(
     "section",
     { key: "events", id: "events" },
     h("h2", null, "Events, the newest first"),
+    given.problem ? h("p", { class: "note" }, `They could not be read: ${clean(given.problem, 1_000)}`) : null,
     given.events.length
       ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, h("b", null, broken(row.reason)), ": ", clean(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${row.count} times)`) : null))))
-      : h("p", null, "None: the API server keeps events for an hour."),
+      : given.problem
+        ? null
+        : h("p", null, "None: the API server keeps events for an hour."),
     given.more ? h("p", { class: "small" }, `${many(given.more, "event")} more are not shown`) : null,
   );
 }
@@ -323,7 +375,7 @@ function whatIf(head) {
     });
   };
   const fields = head.what_if.map(([key, label, now]) =>
-    h("label", { key }, clean(label), h("input", { name: key, placeholder: clean(now) || "not set", "data-now": now, autocomplete: "off", spellcheck: "false" })),
+    h("label", { key, class: wide(now) }, clean(label), h("input", { name: key, placeholder: clean(now) || "not set", "data-now": now, autocomplete: "off", spellcheck: "false" })),
   );
   return h(
     "section",
@@ -334,8 +386,11 @@ function whatIf(head) {
   );
 }
 
-/** An element whose content is not this page's: it stays as it is while the page is drawn again. */
-const lasting = (tag) => ({ key: `lasting-${tag}`, memo: true, make: () => h(tag, { "aria-live": "polite" }) });
+/** The class of a field whose value would be cut in a short one. */
+const wide = (value) => (String(value ?? "").length > 16 ? "wide" : "");
+
+/** An element with foreign content: it stays unchanged while the page is drawn again. */
+const lasting = (tag, name = "") => ({ key: `lasting-${tag}`, memo: true, make: () => h(tag, name ? { class: name } : { "aria-live": "polite" }) });
 
 async function answered(form, out, work) {
   const buttons = form.querySelectorAll("button");
@@ -443,7 +498,7 @@ function askFirst(action, head, live) {
 }
 
 function fieldOf(field, past, best, changed) {
-  if (!field.is_revision) return h("label", { key: field.name }, clean(field.label), h("input", { name: field.name, "data-field": "", value: field.value, autocomplete: "off", spellcheck: "false", required: true, oninput: changed }));
+  if (!field.is_revision) return h("label", { key: field.name, class: wide(field.value) }, clean(field.label), h("input", { name: field.name, "data-field": "", value: field.value, autocomplete: "off", spellcheck: "false", required: true, oninput: changed }));
   const listed = past ? past.revisions.filter((row) => !row.is_newest) : [];
   return h(
     "label",

@@ -1,1 +1,1 @@
-"""Mirrors of resources: list, watch, own writes."""
+"""Caches of resources: list, watch and own writes."""

@@ -1,15 +1,16 @@
 """Many decisions about one stored object, settled together by one conditional write.
 
-request ──▶ BatchedUpdates.settle() ──▶ all that wait for the same object ──▶ Ledger.decide() ──▶ one write ──▶ answers
+request ──▶ BatchedUpdates.settle() ──▶ all requests about the same object ──▶ Ledger.decide() ──▶ one write ──▶
+answers
 
-Why decisions never contradict each other: each is stored by a write that names the resourceVersion it was decided on.
-A later one gets 409, reads what is stored now and decides anew. It is the API server that serializes, so any number
-of replicas may decide.
+Decisions never contradict each other: each decision is stored by a write that names the resourceVersion it was
+decided on. A later write gets 409, reads the stored object and decides again. The API server serializes the writes,
+so any number of replicas may decide.
 
-Why that costs little: while one write is under way, other requests for the same object wait, and go with the next
-write together. In a burst the next write waits a moment longer for more to come. Where another replica is at work on
-the same object, batches wait longer and by chance, so that the two do not always meet, and requests that come while a
-batch is refused go with its next attempt.
+Batching keeps the cost low. While one write is in flight, other requests for the same object wait and share the next
+write. In a burst the next write waits a moment longer for more requests. When another replica writes the same object,
+batches wait longer and for a random time, so that the two replicas do not always conflict. Requests that arrive while
+a batch meets conflicts join its next attempt.
 """
 
 import asyncio
@@ -35,35 +36,36 @@ __all__ = [
 ]
 
 ATTEMPTS: Final = 4
-"""Writes of one request before it is given up, each after a conflict; where there is patience, more."""
+"""Writes that may conflict before a request fails; requests with `patience_s` may try more often."""
 
 FIRST_WAIT_S: Final = 0.01
 GROWTH: Final = 5.0
 JITTER: Final = 0.1
-"""Between attempts: 10, 50, 250 ms, each with up to 10 % more."""
+"""Waits between attempts: 10, 50 and 250 ms, each with up to 10 % more."""
 
 LATER_WAITS_S: Final = (0.05, 0.3)
-"""Between further attempts, at random: two that keep meeting should stop to."""
+"""Range of the random waits between further attempts: two replicas that keep conflicting should get out of step."""
 
 GATHER_S: Final = 0.03
-"""During a burst, the time for which a batch waits for more updates."""
+"""Seconds that a batch waits for more requests during a burst."""
 
 BURST_S: Final = 0.1
-"""A batch so soon after the one before is part of a burst."""
+"""A batch that follows the previous write within this time is part of a burst."""
 
 CONTENDED_S: Final = 1.0
-"""So long after a conflict another replica counts as being at work on the same object. Then a batch is decided on
-what is stored, and not on what a cache shows: the other's writes reach a cache later than an answer comes."""
+"""Seconds after a conflict during which another replica counts as writing the same object. During this time a batch
+is decided on the stored object, not on the cached one: the other replica's writes reach the cache too late.
+"""
 
 CONTENDED_GATHER: Final = (1.0, 4.0)
-"""... and it waits GATHER_S so many times, by chance."""
+"""Random factor by which GATHER_S is multiplied during that time."""
 
 MOST: Final = 1000
-"""Objects that are remembered; idle ones beyond that are forgotten."""
+"""Objects that are remembered; beyond that, idle ones are forgotten."""
 
 
 class UnsettledError(Exception):
-    """A decision could not be stored: the request that needs it must be refused, and tried again by its sender."""
+    """A decision could not be stored. The caller must refuse the request, and its sender must try again."""
 
 
 class ContendedError(UnsettledError):
@@ -71,12 +73,12 @@ class ContendedError(UnsettledError):
 
 
 class UpdateRequest(msgspec.Struct, kw_only=True):
-    """One decision that is asked for. A kind adds what it is about, and its answer."""
+    """A requested decision. A kind adds the subject of the decision and its answer."""
 
     attempts: int = 0
-    """Writes that it was part of."""
+    """Writes that included this request."""
     came_at: float = 0.0
-    """Time of the loop."""
+    """Arrival, in the event loop's time."""
     error: Exception | None = None
     is_settled: bool = False
 
@@ -85,11 +87,11 @@ class BatchStats(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of batches."""
 
     asked: int
-    """Decisions, also those that needed no write."""
+    """Requested decisions, including those that needed no write."""
     writes: int
-    """Writes that were sent."""
+    """Writes sent."""
     conflicts: int
-    """... of which so many were too late."""
+    """Writes that met a conflict."""
 
 
 class StoredView(Protocol):
@@ -112,50 +114,52 @@ R_contra = TypeVar("R_contra", bound=UpdateRequest, contravariant=True)
 
 
 class UpdateLedger(Protocol[V, R_contra, C]):
-    """How objects of one kind are read, decided on and written. `kind` is for messages."""
+    """Reads, decides on and writes objects of one kind. `kind` is for messages."""
 
     kind: str
 
     async def newest(self, key: Key) -> V | None:
-        """The newest that is known without asking the API server, where there is such a thing. Raises KubeError."""
+        """Return the newest object that is known without asking the API server, if the ledger has one. Raises
+        KubeError.
+        """
         ...
 
     async def fresh(self, key: Key) -> V | None:
-        """As it is stored now; None: it is gone. Raises KubeError."""
+        """Return the stored object; None: it is deleted. Raises KubeError."""
         ...
 
     def is_free(self, view: V, request: R_contra) -> bool:
-        """Whether the request needs no write; it then has its answer."""
+        """Whether the request needs no write. If so, its answer is set."""
         ...
 
     async def decide(self, view: V, batch: Sequence[R_contra]) -> C | None:
-        """Answer every request, in their order, and give the change to store; None: there is none."""
+        """Answer all requests in their order and return the change to store; None: nothing changes."""
         ...
 
     async def write(self, view: V, change: C) -> V:
-        """Store it, if the object is still as `view` shows it. Raises ConflictError otherwise, KubeError."""
+        """Store the change if the object still has the version of `view`. Raises ConflictError otherwise, KubeError."""
         ...
 
     def settle_without(self, batch: Sequence[R_contra]) -> None:
-        """Answer requests about an object that is gone."""
+        """Answer requests about an object that is deleted."""
         ...
 
 
 class _Queue(Generic[V, R]):
-    """Updates that wait for one object."""
+    """Requests that wait for one object."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.waiting: list[R] = []
         self.last: V | None = None
-        """As this process wrote it last."""
+        """The object as this process last wrote it."""
         self.is_unknown = False
-        """A write ended without an answer: what is stored must be read."""
+        """A write ended without an answer: the stored object must be read."""
         self.written_at = float("-inf")
         self.conflicted_at = float("-inf")
 
     def is_contended(self, now: float) -> bool:
-        """Whether another replica is at work on the same object, at this time of the loop."""
+        """Whether another replica writes the same object, at this time of the event loop."""
         return now - self.conflicted_at < CONTENDED_S
 
     @property
@@ -164,10 +168,10 @@ class _Queue(Generic[V, R]):
 
 
 class BatchedUpdates(Generic[V, R, C]):
-    """Settles requests about the objects of one ledger, for everything that this process decides.
+    """Settles all requests of this process about the objects of one ledger.
 
-    `patience_s`: so long a request that meets conflicts is tried; at least ATTEMPTS times in any case. It has to be
-    less than its sender waits for the answer.
+    `patience_s`: seconds for which a request that meets conflicts is tried, and in any case at least ATTEMPTS times.
+    It must be shorter than the time that the sender waits for the answer.
     """
 
     def __init__(self, ledger: UpdateLedger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:
@@ -182,65 +186,72 @@ class BatchedUpdates(Generic[V, R, C]):
         return BatchStats(asked=self._asked, writes=self._writes, conflicts=self._conflicts)
 
     async def settle(self, view: V, request: R) -> None:
-        """Return when the request has its answer, and that is stored. Raises UnsettledError, and what deciding
-        raises. `view`: the object as the caller knows it."""
+        """Return when the request has its answer and the answer is stored. `view` is the object as the caller knows
+        it.
+
+        Raises UnsettledError, and any error that the decision raises.
+        """
         self._asked += 1
-        queue = self._queue(view.uid)
-        if queue.is_idle and not queue.is_unknown and self._ledger.is_free(_newer(queue.last, view), request):
+        queue = self._find_or_add_queue(view.uid)
+        if (
+            queue.is_idle
+            and not queue.is_unknown
+            and self._ledger.is_free(_choose_newer(queue.last, view), request)
+        ):
             return
         request.came_at = asyncio.get_running_loop().time()
         queue.waiting.append(request)
         async with queue.lock:
-            # Those before may have taken it along.
+            # An earlier batch may have settled this request.
             if not request.is_settled:
                 await self._next_batch(queue, view, request)
         if request.error is not None:
             raise request.error
 
     def note_unknown(self, uid: str) -> None:
-        """Marks the object as unknown: its stored value must be read before the next decision."""
-        self._queue(uid).is_unknown = True
+        """Mark the object as unknown: the stored object must be read before the next decision."""
+        self._find_or_add_queue(uid).is_unknown = True
 
     async def _next_batch(self, queue: _Queue[V, R], view: V, own: R) -> None:
-        await self._gather(queue)
+        await self._wait_for_burst(queue)
         batch, queue.waiting = queue.waiting, []
         try:
-            await self._settle(queue, view.key, view.uid, batch)
+            await self._store_decision(queue, view.key, view.uid, batch)
         except asyncio.CancelledError:
-            # Who sent `own` has given up; the others go on, from what is then stored.
+            # The sender of `own` has given up. The other requests continue from the object that is stored then.
             queue.is_unknown = True
             queue.waiting[:0] = [element for element in batch if element is not own]
             raise
         except ContendedError:
-            # Those that joined it later have attempts left.
-            queue.waiting[:0] = [element for element in batch if not self._is_over(element)]
-            batch = [element for element in batch if self._is_over(element)]
+            # Requests that joined the batch later have attempts left.
+            queue.waiting[:0] = [element for element in batch if not self._is_exhausted(element)]
+            batch = [element for element in batch if self._is_exhausted(element)]
             for item in batch:
                 text = (
                     f"{self._ledger.kind} {view.key} was changed by others {item.attempts} times; try again"
                 )
                 item.error = ContendedError(text)
         except Exception as error:
-            _fail(batch, error)
+            _set_errors(batch, error)
         for item in batch:
             item.is_settled = True
 
-    async def _gather(self, queue: _Queue[V, R]) -> None:
-        """During a burst, waits for more updates."""
+    async def _wait_for_burst(self, queue: _Queue[V, R]) -> None:
+        """Wait for more requests during a burst."""
         now = asyncio.get_running_loop().time()
         if queue.is_contended(now):
             await asyncio.sleep(GATHER_S * self._rng.uniform(*CONTENDED_GATHER))
         elif now - queue.written_at < BURST_S:
             await asyncio.sleep(GATHER_S)
 
-    async def _settle(self, queue: _Queue[V, R], key: Key, uid: str, batch: list[R]) -> None:
-        """Store what the batch decides; it grows by what comes while it is refused."""
+    async def _store_decision(self, queue: _Queue[V, R], key: Key, uid: str, batch: list[R]) -> None:
+        """Store the decision about the batch. Requests that arrive during a conflict join the batch."""
         for attempt in itertools.count():
             if attempt:
                 await asyncio.sleep(self._wait_s(attempt))
                 batch += queue.waiting
                 queue.waiting = []
-            view = await self._base(queue, key)
+            view = await self._find_base(queue, key)
             if view is None or view.uid != uid or view.is_deleting:
                 self._ledger.settle_without(batch)
                 return
@@ -256,7 +267,7 @@ class BatchedUpdates(Generic[V, R, C]):
             except ConflictError:
                 self._conflicts += 1
                 queue.conflicted_at = asyncio.get_running_loop().time()
-                if any(map(self._is_over, batch)):
+                if any(map(self._is_exhausted, batch)):
                     raise ContendedError from None
                 continue
             except NotFoundError:
@@ -272,13 +283,13 @@ class BatchedUpdates(Generic[V, R, C]):
             return FIRST_WAIT_S * GROWTH ** (attempt - 1) * self._rng.uniform(1.0, 1.0 + JITTER)
         return self._rng.uniform(*LATER_WAITS_S)
 
-    def _is_over(self, request: R) -> bool:
-        """Whether the request has had its attempts."""
+    def _is_exhausted(self, request: R) -> bool:
+        """Whether the request has used up its attempts."""
         waited_s = asyncio.get_running_loop().time() - request.came_at
         return request.attempts >= ATTEMPTS and waited_s >= self._patience_s
 
-    async def _base(self, queue: _Queue[V, R], key: Key) -> V | None:
-        """The base of the decision: the newest known value, or the stored one."""
+    async def _find_base(self, queue: _Queue[V, R], key: Key) -> V | None:
+        """Return the object to decide on: the newest known one, or the stored one."""
         try:
             if queue.is_contended(asyncio.get_running_loop().time()) or queue.is_unknown:
                 base = await self._ledger.fresh(key)
@@ -287,9 +298,9 @@ class BatchedUpdates(Generic[V, R, C]):
             base = await self._ledger.newest(key)
         except KubeError as error:
             raise UnsettledError(f"{self._ledger.kind} {key} cannot be read: {error}") from error
-        return _newer(queue.last, base) if base is not None else None
+        return _choose_newer(queue.last, base) if base is not None else None
 
-    def _queue(self, uid: str) -> _Queue[V, R]:
+    def _find_or_add_queue(self, uid: str) -> _Queue[V, R]:
         result = self._queues.get(uid)
         if result is None:
             if len(self._queues) >= MOST:
@@ -298,13 +309,13 @@ class BatchedUpdates(Generic[V, R, C]):
         return result
 
 
-def _fail(batch: Sequence[UpdateRequest], error: Exception) -> None:
+def _set_errors(batch: Sequence[UpdateRequest], error: Exception) -> None:
     for item in batch:
         item.error = error
 
 
-def _newer(last: V | None, value: V) -> V:
-    """The later one of two copies. Another object of the same name counts as later."""
+def _choose_newer(last: V | None, value: V) -> V:
+    """Return the later of two copies. Another object of the same name counts as later."""
     if last is None or last.uid != value.uid or last.resource_version < value.resource_version:
         return value
     return last

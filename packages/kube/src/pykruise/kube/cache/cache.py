@@ -1,14 +1,16 @@
-"""A mirror of one resource: list + watch, projected values, indexes, and one's own writes at once.
+"""Cache of one resource: list and watch, projected values, indexes, and own writes immediately.
 
 API server ──list, watch──▶ reflector.py ──▶ ingest.py ──▶ store.py ──▶ get(), by_index(), values()  (snapshots)
 Writer ──observe_written(), observe_deleted()──▶  │            └──▶ delivery.py ──Change──▶ subscribed handlers
 
-Each object is decoded once per event, straight from bytes into a small value T by `project`; nothing else of
-it is kept. Who plans from the cache sees every finished write of their own: store.py says how that is made sure.
-An object that cannot be read keeps its last readable value; the position moves on, the count `unreadable` tells.
+`project` decodes each object once per event, straight from bytes, into a small value T; the cache keeps nothing else
+of the object. A controller that plans from the cache sees each of its own finished writes: store.py explains how this
+is ensured. An object that cannot be read keeps its last readable value: the position advances, and `unreadable`
+counts it.
 
-**Pace.** With a pace, what comes in a crowd waits a moment and is read together (event_batching.py). Order is kept, and
-a question to the cache has all of it read first, so this is as if it had taken that moment longer to arrive.
+**Pace.** With a pace, events that arrive in large numbers wait a moment and are read together (event_batching.py).
+Their order is kept, and a read of the cache first processes all waiting events, so the effect is the same as if the
+events had arrived that moment later.
 """
 
 import asyncio
@@ -34,35 +36,35 @@ __all__ = ["Cache", "CacheStats", "Change", "Projected"]
 T = TypeVar("T", bound=Projected)
 
 FOLLOW_S: Final = 5.0
-"""How long a watch may take to show what is known to be stored."""
+"""Seconds that a watch may take to show a version that is known to be stored."""
 _LOOK_S: Final = 0.02
 
 NOT_SERVED: Final = 404
-"""Error codes of an API server for a list of a resource that it does not serve."""
+"""HTTP status with which an API server answers a list of a resource that it does not serve."""
 
 _POLL_S: Final = 0.2
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a cache is."""
+    """State of a cache."""
 
     synced: bool
-    """The first list has been taken over."""
+    """The first list has been applied."""
     connected: bool
     """A watch is open."""
     objects: int
     position: int
-    """W: everything up to this resourceVersion has been seen."""
+    """W: all changes up to this resourceVersion have been seen."""
     pending: int
     """Own writes that the watch has not reached yet."""
     lag_s: float
-    """How long the watch took to show an own write, the last time that was measured; 0: never measured."""
+    """Seconds that the watch took to show an own write at the last measurement; 0: never measured."""
     tombstones: int
     """Own deletions that the watch has not confirmed yet."""
     events: int
     """Events and bookmarks received."""
     ignored: int
-    """Events and answers that were older than what was known, or not of this cache."""
+    """Events and answers that were older than the known state, or did not belong to this cache."""
     unreadable: int
     """Objects that `project` or an index function refused."""
     relists: int
@@ -74,23 +76,23 @@ class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
     handler_failures: int
     last_event_at: Instant | None
     last_error: str
-    """Why there is no watch now; empty while one is open."""
+    """Reason why no watch is open; empty while one is open."""
     last_code: int = 0
-    """... its HTTP status where the server refused (404: not served, 403: no right); else 0."""
+    """HTTP status of that failure when the server refused (404: not served, 403: no permission); else 0."""
 
 
 class Cache(Generic[T]):
-    """A mirror of one resource. See store.py for what it promises.
+    """Cache of one resource. See store.py for its guarantees.
 
-    `project` makes a T of an object's JSON; it must copy what it keeps. `indexes` are pure functions from T
-    to the values under which it is found (asked again with the same T when it is removed). Both may raise:
-    such an object is counted as unreadable. `namespace=""` means all. `idle_timeout_s`: see IDLE_TIMEOUT_S.
-    `pace`: how what comes in a crowd is read; None: all of it at once. `metadata_only`: lists and watches bring
-    metadata and nothing else; only the answers to own writes are whole.
-    Raises SelectorError for a selector that cannot be parsed.
+    `project` makes a T of an object's JSON; it must copy what it keeps. `indexes` are pure functions from T to the
+    values under which the object is found (called again with the same T when the object is removed). Both may raise:
+    such an object is counted as unreadable. `namespace=""` means all namespaces. `idle_timeout_s`: see
+    IDLE_TIMEOUT_S. `pace`: how fast many events are read; None: each event is read immediately. `metadata_only`:
+    lists and watches bring only metadata; only the answers to own writes contain the whole object. Raises
+    SelectorError for a selector that cannot be parsed.
 
-    All methods belong to one event loop. Reading is possible at any time, also before `run()` (own writes
-    only) and after it was cancelled (the last state); `run()` again goes on where it stopped.
+    All methods belong to one event loop. Reading is possible at any time, also before `run()` (own writes only) and
+    after it was cancelled (the last state); a later `run()` continues where the last one stopped.
     """
 
     def __init__(
@@ -142,29 +144,32 @@ class Cache(Generic[T]):
     # ── reading ──────────────────────────────────────────────────────────────
 
     def get(self, key: Key) -> T | None:
-        """The object of that key, or None when there is none."""
+        """Return the object with that key, or None."""
         if self._inbox.waiting:
             self._inbox.empty()
         return self._store.get(key)
 
     def by_index(self, index: str, value: Hashable) -> Sequence[T]:
-        """The objects for which the index function gave `value`; a snapshot that later events do not change.
+        """Return the objects for which the index function returned `value`, as a snapshot that later events do not
+        change.
 
-        O(1) while nothing changed under that value, else a copy of references. Raises KeyError for an index
-        this cache does not have.
+        O(1) while nothing changed under that value, else a copy of references. Raises KeyError for an index that this
+        cache does not have.
         """
         if self._inbox.waiting:
             self._inbox.empty()
         return self._store.by_index(index, value)
 
     def count(self, index: str, value: Hashable) -> int:
-        """How many objects `by_index` gives; O(1). Raises KeyError for an index this cache does not have."""
+        """Return the number of objects that `by_index` returns; O(1). Raises KeyError for an index that this cache
+        does not have.
+        """
         if self._inbox.waiting:
             self._inbox.empty()
         return self._store.count(index, value)
 
     def values(self) -> Sequence[T]:
-        """All objects; a snapshot."""
+        """Return a snapshot of all objects."""
         self._inbox.empty()
         return self._store.values()
 
@@ -175,12 +180,12 @@ class Cache(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """True once the first list has been taken over; stays true."""
+        """Whether the first list has been applied; stays true."""
         return self._ingest.synced.is_set()
 
     @property
     def is_connected(self) -> bool:
-        """Whether its watch is open: only then does it hold what was stored a moment ago."""
+        """Whether the watch is open. Only then does the cache hold the objects that were stored a moment ago."""
         return self._reflector.is_connected
 
     async def wait_synced(self) -> None:
@@ -188,8 +193,8 @@ class Cache(Generic[T]):
         await self._ingest.synced.wait()
 
     async def wait_served(self) -> bool:
-        """Return when `synced`; False as soon as the API server says that it does not serve the resource."""
-        # The answer may come only while this waits.
+        """Return True when `synced`; False as soon as the API server reports that it does not serve the resource."""
+        # The answer may arrive only during this wait.
         while not self.synced and self._reflector.last_code != NOT_SERVED:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
@@ -197,14 +202,16 @@ class Cache(Generic[T]):
         return self.synced
 
     def watch_anew(self) -> None:
-        """Open the watch again, from where it is: what serves it has been replaced (kube/cache/definition_watch.py)."""
+        """Open the watch again from the current position, because the API server has replaced what serves it
+        (kube/cache/definition_watch.py).
+        """
         self._reflector.watch_anew()
 
     async def catch_up(self, version: int | None = None) -> None:
-        """Return when it has all that was stored up to `version` of the cluster; None: up to this call.
+        """Return when the cache has everything that was stored up to `version` of the cluster; None: up to this call.
 
-        With a version it is followed by the watch, which shows it promptly where it is that of a write to this
-        resource. A watch that does not within FOLLOW_S, or no version, costs a list.
+        For a version, wait for the watch, which shows it promptly when the version is that of a write to this
+        resource. When the watch does not show it within FOLLOW_S, or without a version, list again.
         """
         if version is None or not await self._has_followed(version):
             await self._reflector.list_anew()
@@ -217,15 +224,16 @@ class Cache(Generic[T]):
         return False
 
     def subscribe(self, handler: Callable[[Change[T]], None]) -> Callable[[], None]:
-        """Call `handler` with every change from now on; returns what ends that.
+        """Call `handler` with every change from now on; returns a function that ends the subscription.
 
-        Handlers are called one after another, in the order of changes, when store and indexes have them
-        (after a list: when all of it is in). One that raises is logged and counted; the others still hear it.
+        Handlers are called sequentially, in the order of changes, after store and indexes are updated (after a list:
+        when the whole list is applied). A handler that raises is logged and counted, and the other handlers are still
+        called.
         """
         return self._delivery.subscribe(handler)
 
     async def redeliver(self) -> None:
-        """Give handlers every object once more, as a change from itself to itself, in small portions."""
+        """Call handlers once more with every object, as a change from the object to itself, in small portions."""
         self._inbox.empty()
         keys = self._store.keys()
         for start in range(0, len(keys), SLICE):
@@ -238,24 +246,24 @@ class Cache(Generic[T]):
 
     @property
     def answered(self) -> int:
-        """The highest version that an own write was answered with; 0: there was none."""
+        """The highest version in the answers to own writes; 0: there was none."""
         self._inbox.empty()
         return self._store.answered
 
     @property
     def changed(self) -> int:
-        """The version of the latest change it knows of; `position` goes on beyond it where nothing happens."""
+        """The version of the latest known change; `position` advances beyond it when nothing changes."""
         self._inbox.empty()
         return self._store.changed
 
     @property
     def position(self) -> int:
-        """The version of the cluster that has been followed so far."""
+        """The version up to which the cache has followed the cluster."""
         self._inbox.empty()
         return self._store.position
 
     def stats(self) -> CacheStats:
-        """How it is now."""
+        """Return the current state."""
         self._inbox.empty()
         store, ingest, reflector = self._store, self._ingest, self._reflector
         return CacheStats(
@@ -285,18 +293,20 @@ class Cache(Generic[T]):
     # ── own writes ───────────────────────────────────────────────────────────
 
     def observe_written(self, raw: bytes) -> None:
-        """The object as a write (or a read of a single object) returned it. Never raises.
+        """Take the object that a write (or a read of a single object) returned. Never raises.
 
-        A write that takes the last finalizer off a terminating object ends it; its answer is recognized.
+        A write that removes the last finalizer of a terminating object deletes it; its answer is recognized.
         """
         self._inbox.put(self._ingest.take_written, raw)
 
     def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
-        """The answer to a DELETE of the object `uid`; b"" when the server said it is not there. Never raises.
+        """Take the answer to a DELETE of the object `uid`; b"" when the server reported that it does not exist. Never
+        raises.
 
-        An object that was only marked (finalizers, a grace period) is taken like any write's answer; all else
-        (a Status, an object not marked or with nothing to wait for) means that `uid` is gone for good.
-        Without a uid, neither here nor in the answer, it cannot be distinguished from a successor: ignored.
+        An object that was only marked (finalizers, a grace period) is taken like the answer to any write. Any other
+        answer (a Status, an object that is not marked or has nothing to wait for) means that `uid` is deleted.
+        Without a uid, neither given nor in the answer, the object cannot be distinguished from a successor, so the
+        call is ignored.
         """
         self._inbox.put(self._ingest.take_deleted, (key, uid, raw))
 

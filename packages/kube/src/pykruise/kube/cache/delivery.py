@@ -1,9 +1,9 @@
-"""Changes of a cache on their way to who subscribed to them.
+"""Delivers the changes of a cache to its subscribers.
 
 Store ──put(Change)──▶ waiting ──deliver()──▶ handlers (which enqueue a key)
 
-One after another, in the order of changes. A handler may change the cache itself: that is delivered after the
-present change, to all.
+Changes are delivered sequentially, in their order. A handler may change the cache itself: that change is delivered to
+all handlers after the present one.
 """
 
 import asyncio
@@ -19,24 +19,24 @@ __all__ = ["SLICE", "Delivery"]
 _log = logging.getLogger(__name__)
 
 SLICE: Final = 128
-"""Changes, events or list items handled before other tasks get their turn."""
+"""Changes, events or list items that are handled before other tasks may run."""
 
 T = TypeVar("T", bound=Projected)
 
 
 class Delivery(Generic[T]):
-    """Belongs to one event loop. `source` is what log messages begin with."""
+    """Calls handlers with changes. Belongs to one event loop. Log messages begin with `source`."""
 
     def __init__(self, source: Any) -> None:
         self.failures = 0
-        """How often a handler raised."""
+        """Number of times that a handler raised."""
         self._source = source
         self._handlers: tuple[Callable[[Change[T]], None], ...] = ()
         self._waiting: deque[Change[T]] = deque()
         self._is_delivering = False
 
     def subscribe(self, handler: Callable[[Change[T]], None]) -> Callable[[], None]:
-        """Call `handler` with every change from now on; returns what ends that."""
+        """Call `handler` with every change from now on; returns a function that ends the subscription."""
         self._handlers = (*self._handlers, handler)
 
         def unsubscribe() -> None:
@@ -45,12 +45,14 @@ class Delivery(Generic[T]):
         return unsubscribe
 
     def put(self, change: Change[T]) -> None:
-        """To be delivered with the next `deliver`."""
+        """Add a change for the next `deliver`."""
         if self._handlers:
             self._waiting.append(change)
 
     def deliver(self, most: int | None = None) -> None:
-        """Call the handlers with what waits, or with `most` of it. One that raises is logged and counted."""
+        """Call the handlers with all waiting changes, or with at most `most`. A handler that raises is logged and
+        counted.
+        """
         if not self._waiting or self._is_delivering:
             return
         self._is_delivering = True
@@ -69,7 +71,7 @@ class Delivery(Generic[T]):
             self._is_delivering = False
 
     async def deliver_in_slices(self) -> None:
-        """The same, and other tasks get their turn in between."""
+        """Call the handlers with all waiting changes, and let other tasks run in between."""
         self.deliver(most=SLICE)
         while self._waiting:
             await asyncio.sleep(0)

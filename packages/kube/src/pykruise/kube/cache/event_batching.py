@@ -1,13 +1,14 @@
-"""Events that a cache has received and not read yet: a single event is read at once, a crowd a moment later and
-together.
+"""Events that a cache has received but not read yet. A single event is read immediately; many events are read a
+moment later and together.
 
 watch events, answers to own writes ──put()──▶ waiting, in their order ──empty()──▶ the cache's own steps
-                                                 ▲ when the moment is over, or as soon as the cache is asked
+                                                 ▲ when the moment has passed, or as soon as the cache is read
 
-To read one pod in between other work costs three times what it costs after another pod: neither code nor data are
-in the processor's caches any more (measured beside a busy API server: 182 µs alone, about 60 in a row). While many
-come, none is needed at once either: a reconcile asks the cache, which reads what waits before it answers. So
-nothing is ever seen later for it; only who sleeps until a change may be woken that moment later.
+Reading one pod in between other work costs three times as much as reading it directly after another pod, because
+neither code nor data are in the processor's caches any more (measured beside a busy API server: 182 µs alone, about
+60 in a row). While many events arrive, none of them is needed immediately either: a reconcile reads the cache, which
+processes all waiting events before it answers. So no reader sees an event later because of this; only a task that
+sleeps until a change may wake a moment later.
 """
 
 import asyncio
@@ -19,14 +20,15 @@ import msgspec
 __all__ = ["AT_LEISURE", "Inbox", "Pace"]
 
 _MOST: Final = 128
-"""Most events that may wait: with more, they are read at once, which takes a few milliseconds."""
+"""Most events that may wait. With more, they are read immediately, which takes a few milliseconds."""
 
 Step = Callable[[Any], None]
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """When something is read at once: `burst` times, and `per_s` times a second from then on. Everything else
-    waits for at most `wait_s`."""
+    """Events that are read immediately: `burst` at first, and then `per_s` per second. All others wait for at most
+    `wait_s`.
+    """
 
     burst: int
     per_s: float
@@ -34,14 +36,15 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AT_LEISURE: Final = Pace(burst=16, per_s=20.0, wait_s=0.1)
-"""Resources whose events come by the hundreds: a few events are read as they arrive, many are read in portions. A pod
-is out of service for ten times as long."""
+"""Pace for resources with hundreds of events: a few events are read as they arrive, many are read in portions. A pod
+is out of service for ten times as long.
+"""
 
 
 class Inbox:
-    """Belongs to one event loop. Without a pace everything is read at once.
+    """Queue of received events. Belongs to one event loop. Without a pace every event is read immediately.
 
-    `put(step, what)` has `step(what)` called now or soon, in the order of the calls. Steps must not raise.
+    `put(step, what)` calls `step(what)` now or soon, in the order of the calls. Steps must not raise.
     """
 
     def __init__(self, pace: Pace | None = None) -> None:
@@ -51,10 +54,10 @@ class Inbox:
         self._timer: asyncio.TimerHandle | None = None
         self._is_emptying = False
         self.waiting: list[tuple[Step, Any]] = []
-        """Read it to know whether there is something to `empty`."""
+        """Events that wait; when it is not empty, call `empty`."""
 
     def put(self, step: Step, what: Any) -> None:
-        """Have it read, now or soon."""
+        """Call `step(what)` now or soon."""
         pace = self._pace
         if pace is None:
             step(what)
@@ -72,7 +75,7 @@ class Inbox:
                 self._timer = loop.call_later(pace.wait_s, self.empty)
 
     def empty(self) -> None:
-        """Read all that waits."""
+        """Process all waiting events."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

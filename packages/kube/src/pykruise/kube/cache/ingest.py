@@ -1,7 +1,7 @@
-"""Events of one resource, decoded and put into the store.
+"""Decodes the events of one resource and puts them into the store.
 
 watch events, lists (reflector.py) ──▶ Ingest ──project──▶ store.py ──▶ delivery.py
-answers to own writes (cache.py)   ──▶    └── event_batching.py: at once, or a moment later and together
+answers to own writes (cache.py)   ──▶    └── event_batching.py: immediately, or a moment later and together
 """
 
 import asyncio
@@ -28,11 +28,12 @@ __all__ = ["Ingest", "Listing", "Project", "SelectorView"]
 _log = logging.getLogger(__name__)
 
 _HEAD: Final = 1024
-"""Bytes of an event in which its object's version is looked for."""
+"""Bytes at the start of an event that are searched for the object's version."""
 
 _VERSION: Final = re.compile(rb'"resourceVersion":"([0-9]+)"')
 _GRACE: Final = re.compile(rb'"deletionGracePeriodSeconds":[1-9]')
-"""The deletion grace period of a pod that may still run: such a pod is not finished, without reading the whole object.
+"""The deletion grace period of a pod that may still run. It shows that the pod is not finished without decoding the
+whole object.
 """
 
 T = TypeVar("T", bound=Projected)
@@ -55,7 +56,7 @@ class _Details(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Envelope(msgspec.Struct, frozen=True, gc=False):
-    """Fields that all objects have, and the one field of a Status that is needed here: the UID that it is about."""
+    """Fields that all objects have, and the only field of a Status that is needed here: the UID of its object."""
 
     kind: str = ""
     metadata: _Meta = _Meta()
@@ -71,9 +72,10 @@ class _Envelope(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_finished(self) -> bool:
-        """Terminating with nothing left to wait for: the API server removes it with the very write.
+        """Whether the object is terminating and has nothing left to wait for: the API server removes it with this
+        write.
 
-        The grace period must be there and 0: Namespaces have none, and wait for `spec.finalizers`.
+        The grace period must be present and 0: Namespaces have none, and wait for `spec.finalizers`.
         """
         meta = self.metadata
         return bool(
@@ -89,7 +91,7 @@ def _has_grace(raw: bytes) -> bool:
 
 
 class SelectorView:
-    """Objects that selectors accept, for answers from other sources than list and watch."""
+    """Objects that the selectors match, for answers that do not come from list or watch."""
 
     def __init__(self, label_selector: str, field_selector: str) -> None:
         self._labels = parse_label_selector(label_selector)
@@ -97,19 +99,21 @@ class SelectorView:
 
     def has(self, raw: bytes) -> bool:
         doc = decode(raw)
-        return self._labels.matches(labels_of(doc)) and self._fields.matches(lambda path: _field(doc, path))
+        return self._labels.matches(labels_of(doc)) and self._fields.matches(
+            lambda path: _read_field(doc, path)
+        )
 
 
-def _field(doc: Document, path: str) -> str:
-    """The value of a field as field selectors see it: `spec.nodeName`; empty when it is not set."""
+def _read_field(doc: Document, path: str) -> str:
+    """Return the value of a field as field selectors see it: `spec.nodeName`; empty when it is not set."""
     value = get_path(doc, *path.split("."), default="")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Ingest(Generic[T]):
-    """Fills `store` and has `delivery` deliver. Belongs to one event loop.
+    """Fills `store` and makes `delivery` deliver. Belongs to one event loop.
 
-    `namespace=""` means all; `view`: None means that no selectors filter.
+    `namespace=""` means all namespaces; `view`: None means that no selectors filter.
     """
 
     def __init__(
@@ -127,7 +131,7 @@ class Ingest(Generic[T]):
     ) -> None:
         self.events = 0
         self.foreign = 0
-        """Answers to writes that are not of this cache."""
+        """Answers to writes that do not belong to this cache."""
         self.unreadable = 0
         self.last_event_at: Instant | None = None
         self.synced = asyncio.Event()
@@ -146,7 +150,7 @@ class Ingest(Generic[T]):
     # ── own writes ───────────────────────────────────────────────────────────
 
     def take_written(self, raw: bytes) -> None:
-        """The answer to a write."""
+        """Take the answer to a write."""
         try:
             obj, values = self.read(raw)
             is_finished = (
@@ -156,7 +160,7 @@ class Ingest(Generic[T]):
             self.note_unreadable(raw, error)
             return
         key = Key(obj.namespace, obj.name)
-        if not obj.uid or not self._covers(key):
+        if not obj.uid or not self._is_in_namespace(key):
             self.foreign += 1
         elif is_finished:
             self._store.put_deleted(key, obj.uid, known=obj.resource_version)
@@ -166,7 +170,7 @@ class Ingest(Generic[T]):
         self._delivery.deliver()
 
     def take_deleted(self, answer: tuple[Key, str, bytes]) -> None:
-        """The answer to a DELETE of an object with this uid; b"": the server said it is not there."""
+        """Take the answer to a DELETE of an object with this uid; b"": the server reported that it does not exist."""
         key, uid, raw = answer
         if not raw:
             self._put_deleted(key, uid, known=0)
@@ -187,25 +191,25 @@ class Ingest(Generic[T]):
             self.note_unreadable(raw, error)
 
     def _put_deleted(self, key: Key, uid: str, *, known: int) -> None:
-        if uid and self._covers(key):
+        if uid and self._is_in_namespace(key):
             self._store.put_deleted(Key(*key), uid, known=known)
             self._delivery.deliver()
         else:
             self.foreign += 1
 
-    def _covers(self, key: Key) -> bool:
+    def _is_in_namespace(self, key: Key) -> bool:
         return not self._namespace or key[0] == self._namespace
 
     # ── watch events ─────────────────────────────────────────────────────────
 
     @property
     def position(self) -> int:
-        """The version to watch from."""
+        """The version from which to watch."""
         self.flush()
         return self._store.position
 
     def on_event(self, event: WatchEvent) -> None:
-        """An event of the watch."""
+        """Take an event of the watch."""
         self.events += 1
         self.last_event_at = self._clock()
         self.inbox.put(self._take_event, event)
@@ -232,10 +236,10 @@ class Ingest(Generic[T]):
         self._store.apply_changed(Key(obj.namespace, obj.name), obj, values)
 
     def _is_own_write(self, raw: msgspec.Raw) -> bool:
-        """Whether the event only shows an own write, whose answer is in the store already (or a later one).
+        """Whether the event only shows an own write whose answer (or a later one) is already in the store.
 
-        Almost half of the events of a busy manager are of this kind, and need not be read once more. The uid is
-        looked for as well, should some text of the object look like its version.
+        Almost half of the events of a busy manager are of this kind and need not be decoded again. The uid is
+        compared too, in case some text of the object looks like its version.
         """
         pending = self._store.next_pending()
         if pending is None:
@@ -246,7 +250,7 @@ class Ingest(Generic[T]):
         return match is not None and int(match[1]) == version and held.uid.encode() in bytes(head)
 
     def _skip(self, raw: msgspec.Raw) -> None:
-        """The version of an object that `project` cannot read counts as seen."""
+        """Count the version of an object that `project` cannot read as seen."""
         try:
             envelope = _decode_envelope(raw)
             version = envelope.version
@@ -255,7 +259,7 @@ class Ingest(Generic[T]):
         self._store.apply_unreadable(envelope.key, version)
 
     def _take_envelope(self, kind: str, raw: msgspec.Raw) -> None:
-        # A deleted object's version is that of its deletion, so the envelope is enough whatever else is in it.
+        # A deleted object's version is that of its deletion, so the envelope is enough whatever the rest contains.
         try:
             envelope = _decode_envelope(raw)
             version = envelope.version
@@ -272,33 +276,33 @@ class Ingest(Generic[T]):
     # ── lists ────────────────────────────────────────────────────────────────
 
     def begin_list(self) -> "Listing[T]":
-        """A list is about to be asked for."""
+        """Begin a list. Call it before the list is requested."""
         self.flush()
         return Listing(self, self._store)
 
     def reset(self) -> None:
-        """Forget all: the server's versions have begun again below what is known."""
+        """Forget everything: the server's versions have started again below the known ones."""
         self._store.reset()
 
     async def deliver(self) -> None:
-        """A list was finished: its changes are handled now."""
+        """Deliver the changes of a finished list."""
         await self._delivery.deliver_in_slices()
 
     # ── reading ──────────────────────────────────────────────────────────────
 
     def read(self, raw: bytes | msgspec.Raw) -> Entry[T]:
-        """The object and its index values: what can go wrong goes wrong before the store changes."""
+        """Return the object and its index values. Errors happen here, before the store changes."""
         obj = self._project(raw)
         return obj, self._store.index_values(obj)
 
     def note_unreadable(self, raw: bytes | msgspec.Raw, error: Exception) -> None:
-        """Count and log."""
+        """Count and log an object that cannot be read."""
         self.unreadable += 1
         _log.warning("%s %s: cannot be read: %s", self._resource, _describe(raw), error)
 
 
 class Listing(Generic[T]):
-    """One list on its way into the store; below version `floor` it is stale."""
+    """A list on its way into the store; below version `floor` it is stale."""
 
     def __init__(self, ingest: Ingest[T], store: Store[T]) -> None:
         self.floor = store.floor
@@ -309,7 +313,7 @@ class Listing(Generic[T]):
         self._unreadable: set[Key] = set()
 
     async def read(self, page: Sequence[msgspec.Raw]) -> None:
-        """The next page."""
+        """Read the next page."""
         for count, raw in enumerate(page, 1):
             try:
                 self._listed.append(self._ingest.read(raw))
@@ -320,20 +324,20 @@ class Listing(Generic[T]):
                 await asyncio.sleep(0)
 
     def restart(self) -> None:
-        """Starts the list again; the pages that were read so far do not count."""
+        """Start the list again; the pages read so far do not count."""
         self._listed.clear()
 
     async def finish(self, version: int) -> None:
-        """All pages were read."""
+        """Apply the list after all pages were read."""
         if not self._ingest.synced.is_set():
             await self._put_in_slices()
         self._ingest.flush()
-        # From here on nothing waits: the list is applied as a whole.
+        # There is no await from here on: the list is applied as a whole.
         self._store.replace(version, self._listed, self._unreadable, number=self._number)
         self._ingest.synced.set()
 
     async def _put_in_slices(self) -> None:
-        """The first list, little by little: nothing is planned from a cache that is not synced."""
+        """Apply the first list in slices. No controller plans from a cache that is not synced."""
         for count, (obj, values) in enumerate(self._listed, 1):
             self._store.put_listed(Key(obj.namespace, obj.name), obj, values, number=self._number)
             if count % SLICE == 0:
@@ -348,7 +352,7 @@ def _key_in(raw: bytes | msgspec.Raw) -> Key:
 
 
 def _describe(raw: bytes | msgspec.Raw) -> str:
-    """Key and version of an object that cannot be read, as far as they can be."""
+    """Return key and version of an object that cannot be read, as far as they can be decoded."""
     try:
         envelope = _decode_envelope(raw)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""That an object is there, and which version of it: for caches whose changes matter and nothing else. Pure."""
+"""Existence and version of objects, for caches of which only the changes matter. Pure."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ class MetadataView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     resource_version: int
     generation: int = 0
-    """Grows with the spec."""
+    """Increases when the spec changes."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -32,7 +32,7 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 
 def project_metadata(raw: bytes | msgspec.Raw) -> MetadataView:
-    """Raises msgspec.DecodeError."""
+    """Decode the metadata of an object. Raises msgspec.DecodeError."""
     meta = _decode(raw).metadata
     return MetadataView(
         namespace=meta.namespace,

@@ -1,15 +1,16 @@
-"""List and watch of one resource, for as long as it is wanted, whatever goes wrong.
+"""List and watch of one resource, until cancelled, whatever goes wrong.
 
 API server ──list──▶ Reflector.run() ──Listing.read(), .finish()──▶ ingest.py
            ──watch─▶                 ──on_event()──▶
 
-Always consistent lists; `resourceVersion=0` could be older than a write of one's own. A list below what is known
-(`Listing.floor`) is stale and is asked for again; if that goes on, the storage of the cluster was set back
-(restored from a backup), and what the server says is taken as it is.
+Lists are always consistent reads, because `resourceVersion=0` could return a state older than an own write. A list
+below the known version (`Listing.floor`) is stale and is requested again. If that repeats, the cluster's storage was
+restored from a backup, and the server's answer is accepted.
 
-**Faults.** The stream's normal end, and silence: watch again from where it was. 410 in any form: list. Cut connections,
-429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress), then watch on.
-404 (the CRD is not there yet): keep asking; what is known is kept, an error never reads as "nothing there".
+**Faults.** After the stream's normal end, and after silence: watch again from the same position. 410 in any form:
+list. Cut connections, 429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by
+progress), then watch again. 404 (the CRD does not exist yet): try again and keep the known objects; an error never
+counts as an empty list.
 """
 
 import asyncio
@@ -40,22 +41,23 @@ __all__ = ["IDLE_TIMEOUT_S", "Reflector"]
 _log = logging.getLogger(__name__)
 
 IDLE_TIMEOUT_S: Final = 120.0
-"""A watch that is silent this long is opened again. A real API server sends a bookmark about once a minute to
-who asks for them, so two have been missed; it does not promise them, but opening again costs one request and
-loses nothing, and the server ends every watch after some minutes anyway."""
+"""Seconds of silence after which a watch is opened again. A real API server sends a bookmark about once a minute to
+clients that request them, so two have been missed. It does not guarantee bookmarks, but opening the watch again costs
+one request and loses nothing, and the server ends every watch after some minutes anyway.
+"""
 
 BACKOFF_BASE_S = 0.2
 BACKOFF_CAP_S = 30.0
-_HEALTHY_S = 5.0  # a watch that was open this long ends a row of failures
-_STALE_LISTS = 5  # that many stale lists in a row: the server's storage was set back
+_HEALTHY_S = 5.0  # a watch that was open this long ends a series of failures
+_STALE_LISTS = 5  # after this many stale lists in a row, the storage counts as restored from a backup
 
 
 class _DistrustError(Exception):
-    """The order of events was broken, or a list is older than what is known."""
+    """The order of events was broken, or a list is older than the known state."""
 
 
 class Reflector:
-    """Lists and watches `resource` into `ingest`. `namespace=""` means all."""
+    """Lists and watches `resource` into `ingest`. `namespace=""` means all namespaces."""
 
     def __init__(
         self,
@@ -77,9 +79,9 @@ class Reflector:
         self.errors = 0
         """Lists and watches that failed."""
         self.last_error = ""
-        """Why there is no watch now; empty while one is open."""
+        """Reason why no watch is open; empty while one is open."""
         self.last_code = 0
-        """... its HTTP status where the server refused; else 0."""
+        """HTTP status of that failure when the server refused; else 0."""
         self._client = client
         self._resource = resource
         self._ingest = ingest
@@ -91,8 +93,8 @@ class Reflector:
         self._metadata_only = metadata_only
         self._must_list = True
         self._distrust = ""
-        self._end_watch: Callable[[], None] = _nothing
-        self._is_replaced = False  # what is watched: the present watch may hear nothing of what comes
+        self._end_watch: Callable[[], None] = _do_nothing
+        self._is_replaced = False  # the watched storage was replaced: the watch may receive no more events
         self._wanted_lists: list[asyncio.Future[None]] = []
         self._stale_lists = 0
         self._is_running = False
@@ -116,50 +118,50 @@ class Reflector:
             self._is_running = False
 
     def relist(self, *, because: str) -> None:
-        """Ends the watch, whose events can no longer be trusted, and lists again."""
+        """End the watch, whose events can no longer be trusted, and list again."""
         self._distrust = because
         self._end_watch()
-        self._end_watch = _nothing
+        self._end_watch = _do_nothing
 
     def watch_anew(self) -> None:
-        """Open the watch again, from where it is. Nothing while no watch is open: the next one is new in any case."""
+        """Open the watch again from the current position. Does nothing while no watch is open."""
         if self.is_connected:
             self._is_replaced = self._has_progressed = True
             self._end_watch()
 
     async def list_anew(self) -> None:
-        """Return when a list that was asked for after this call is taken over, however often that fails before."""
+        """Return when a list that was requested after this call has been applied, however often it fails before."""
         wanted = asyncio.get_running_loop().create_future()
         self._wanted_lists.append(wanted)
         self.watch_anew()
         await wanted
 
     async def _list_and_watch(self) -> float:
-        """List if need be, then watch until that ends; returns the seconds to wait before the next time."""
+        """List if necessary, then watch until the watch ends; returns the seconds to wait before the next try."""
         self._has_progressed = False
         self._open_s = 0.0
         try:
             if self._must_list or self._distrust or self._wanted_lists:
-                await self._list()
-            await self._watch()
+                await self._list_all()
+            await self._watch_until_end()
         except SilentStreamError as error:
             _log.debug("%s: %s; watching from %d", self._resource, error, self._ingest.position)
-            self._has_progressed = True  # a quiet resource is no failing server
+            self._has_progressed = True  # a quiet resource does not mean a failing server
         except (KubeError, _DistrustError) as error:
             return self._note_failure(error)
-        except Exception as error:  # the mirror must not stop because of a bug, in whatever part
+        except Exception as error:  # the cache must keep running whatever bug raises here
             _log.exception("%s: list and watch failed", self._resource)
             return self._note_failure(error)
         if self._has_progressed or self._open_s >= _HEALTHY_S:
             self._failures = 0
             return 0.0
-        # A server that ends every watch at once would otherwise be asked without a pause.
+        # Without a wait, a server that ends every watch immediately would be asked without a pause.
         self._failures += 1
         return self._backoff_s()
 
     # ── list ─────────────────────────────────────────────────────────────────
 
-    async def _list(self) -> None:
+    async def _list_all(self) -> None:
         listing = self._ingest.begin_list()
         wanted = tuple(self._wanted_lists)
         text = await self._client.read_list(
@@ -201,7 +203,7 @@ class Reflector:
 
     # ── watch ────────────────────────────────────────────────────────────────
 
-    async def _watch(self) -> None:
+    async def _watch_until_end(self) -> None:
         loop = asyncio.get_running_loop()
         self.watches += 1
         async with AsyncExitStack() as stack:
@@ -219,7 +221,7 @@ class Reflector:
                     events = await stack.enter_async_context(watch)
             except TimeoutError as err:
                 raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
-            if self._wanted_lists:  # one was asked for while the watch was being opened
+            if self._wanted_lists:  # a list was requested while the watch was being opened
                 self._has_progressed = True
                 return
             opened_at = loop.time()
@@ -229,26 +231,26 @@ class Reflector:
             try:
                 async with asyncio.timeout(None) as scope:
                     self._end_watch = lambda: end_now(scope)
-                    await self._follow(events)
+                    await self._apply_events(events)
             except TimeoutError:
-                if self._distrust:  # found in events that had waited
+                if self._distrust:  # an event that had waited in the inbox was out of order
                     raise _DistrustError(self._distrust) from None
                 if not self._is_replaced:
                     raise
             finally:
-                self._end_watch = _nothing
+                self._end_watch = _do_nothing
                 self.is_connected = False
                 self._open_s = loop.time() - opened_at
                 self._ingest.flush()
 
-    async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
+    async def _apply_events(self, events: AsyncIterator[WatchEvent]) -> None:
         count = 0
         async for event in events:
             self._has_progressed = True
             self._ingest.on_event(event)
             if self._distrust:
                 raise _DistrustError(self._distrust)
-            # Lines that have arrived already are iterated without ever waiting.
+            # Iterating over lines that have already arrived never awaits.
             count += 1
             if count % SLICE == 0:
                 await asyncio.sleep(0)
@@ -260,11 +262,11 @@ class Reflector:
         self.last_error = f"{type(error).__name__.lstrip('_')}: {error}"
         self.last_code = error.code if isinstance(error, ApiError) else 0
         needs_list = _needs_list(error)
-        # Lists are dear: progress between two of them is not enough, it must have lasted.
+        # Lists are expensive: progress between two lists is not enough, the watch must have lasted.
         if self._open_s >= _HEALTHY_S or (self._has_progressed and not needs_list):
             self._failures = 0
-        # A server that is back after an outage has a new history and says 410: it answers, so the waits for
-        # it are over. If the list does not help, the second 410 in a row waits longer as ever.
+        # A server that returns after an outage has a new history and answers 410. It answers again, so the backoff
+        # starts again. If the list does not help, the second 410 in a row waits longer as usual.
         is_gone = isinstance(error, GoneError)
         if is_gone and not self._was_gone:
             self._failures = 0
@@ -286,7 +288,9 @@ class Reflector:
         return wait_s
 
     def _level_of_failure(self) -> int:
-        """The first may be nothing, the second is a warning; the same one again is not worth another."""
+        """Return the log level. The first failure may be harmless, the second is a warning, and a repeated error is
+        only debug.
+        """
         if self._failures == 1:
             return logging.INFO
         is_logged = self._logged_error == self.last_error
@@ -298,12 +302,12 @@ class Reflector:
         return full * self._rng.uniform(0.5, 1.0)
 
 
-def _nothing() -> None:
-    """No watch is open."""
+def _do_nothing() -> None:
+    """Do nothing: no watch is open."""
 
 
 def _needs_list(error: Exception) -> bool:
-    """True when watching again from the same position cannot help."""
+    """Whether watching again from the same position cannot help."""
     match error:
         case GoneError() | NotFoundError() | BadRequestError() | InvalidError() | _DistrustError():
             return True

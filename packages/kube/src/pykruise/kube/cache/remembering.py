@@ -1,10 +1,13 @@
-"""Everything that the program remembers to save work, in one table: how many entries, and how large the largest.
+"""Table of everything that the program remembers to save work, with the number of entries and the size of the
+largest.
 
-@remember(entries=…, longest=…) ──▶ a function that knows the results of its latest arguments, none of them too long
-remembers(what, entries=…, bytes_each=…) ──▶ a line for what is remembered in another way      ──▶ REMEMBERED
+@remember(entries=…, longest=…) ──▶ a function that keeps the results of its latest arguments, unless these are too
+long
+remembers(what, entries=…, bytes_each=…) ──▶ a line for anything that is remembered differently      ──▶ REMEMBERED
 
-A bound on entries alone bounds no memory: what users write may be as large as an object. A test sums the table against
-the memory that a manager has, and finds what remembers without a line in it.
+A limit on entries alone does not limit memory: texts that users write may be as large as an object. A test compares
+the sum of the table with the memory of a manager, and finds code that remembers something without a line in the
+table.
 """
 
 from collections.abc import Callable
@@ -27,28 +30,29 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bytes_at_most(self) -> int:
-        """All of it."""
+        """Upper limit for all entries together, in bytes."""
         return self.entries * self.bytes_each
 
 
 REMEMBERED: Final[dict[str, Remembered]] = {}
-"""Caches by name; a module registers its own when it is loaded."""
+"""Caches by name. A module registers its own when it is imported."""
 
 _ENTRY: Final = 512
-"""Bytes of an entry without its texts: places in tables, and small objects."""
+"""Bytes of an entry without its texts: table slots and small objects."""
 _PER_CHARACTER: Final = 3
-"""Bytes for each character of the arguments: they are in the key, and most of them in the result as well."""
+"""Bytes for each character of the arguments: they are in the key, and most of them are in the result as well."""
 
 
 def remembers(what: str, *, entries: int, bytes_each: int) -> int:
-    """Say that so much is remembered; returns `entries`, for whoever keeps to it."""
+    """Register a limit in the table; returns `entries`, for the code that applies it."""
     REMEMBERED[what] = Remembered(entries=entries, bytes_each=bytes_each)
     return entries
 
 
 def remember(*, entries: int, longest: int) -> Callable[[F], F]:
-    """A function of texts, and of tuples of them, that remembers the results of its latest arguments. Those with more
-    than `longest` characters together are worked out each time."""
+    """Decorate a function of texts, and of tuples of texts, to remember the results of its latest arguments. Results
+    for arguments with more than `longest` characters together are computed each time.
+    """
 
     def over(function: F) -> F:
         what = f"{function.__module__}.{function.__qualname__}"
@@ -56,7 +60,7 @@ def remember(*, entries: int, longest: int) -> Callable[[F], F]:
         known = lru_cache(maxsize=entries)(function)
 
         def found(*args: Any, **options: Any) -> Any:
-            if sum(map(_size, args)) > longest:
+            if sum(map(_count_characters, args)) > longest:
                 return function(*args, **options)
             return known(*args, **options)
 
@@ -68,7 +72,7 @@ def remember(*, entries: int, longest: int) -> Callable[[F], F]:
     return over
 
 
-def _size(argument: Any) -> int:
+def _count_characters(argument: Any) -> int:
     if isinstance(argument, str | bytes):
         return len(argument)
-    return sum(map(_size, argument)) if isinstance(argument, tuple) else 0
+    return sum(map(_count_characters, argument)) if isinstance(argument, tuple) else 0

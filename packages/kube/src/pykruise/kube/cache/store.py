@@ -1,41 +1,42 @@
-"""The objects of one resource, their indexes, and what keeps own writes from being undone. Pure.
+"""The objects of one resource and their indexes. Keeps the watch from undoing own writes. Pure.
 
 own writes ──put_written(), put_deleted()──▶ Store ──▶ get(), by_index(), values()  (snapshots)
 watch      ──apply_changed(), apply_deleted(), advance()──▶  │
 lists      ──begin_list(), put_listed(), replace()──▶        └──▶ on_change(Change), once store and indexes have it
 
-Who plans from the store sees every finished write of their own: no expectations, no time-outs.
+A controller that plans from the store sees each of its own finished writes, without expectations or time-outs.
 
-How that is made sure. Three facts about a Kubernetes API server carry it: resourceVersions of a resource are
-integers that grow with every write; a watch sends all changes in that order; a uid never comes back.
+Three properties of a Kubernetes API server make this possible: resourceVersions of a resource are integers that grow
+with every write; a watch sends all changes in that order; a uid is never used again.
 
-**Position W.** The highest version that the watch (events, bookmarks) or a list has shown. Everything up to W
-has been seen, also what is not there any more.
+**Position W.** The highest version that the watch (events, bookmarks) or a list has shown. All changes up to W have
+been seen, including deletions.
 
 **Own writes** (`put_written`, version R).
-- R <= W: old news; the watch has shown this version and perhaps what came after it. Ignored: an object created
-  and deleted again before the answer arrived must not come back.
-- R > W: put into the store, and remembered as *pending*: key → R. Until the watch reaches R, events and list
-  items of that key older than R are ignored, whichever uid they have. That covers late events of the version
-  before, of an earlier object of the same name, and of objects that came and went in between.
-- With selectors, an answer that does not match them takes the object out instead.
-- The event that shows R itself brings nothing new and is not even read.
-- When W passes R without an event for that key, the write's result is not in this store's view: it leaves the
-  store again if there is a selector. Without one a server has broken its promise: list again (`distrust`).
+- R <= W: the answer is old. The watch has already shown this version and perhaps later ones. The answer is ignored,
+  because an object that was created and deleted before the answer arrived must not reappear.
+- R > W: the object is put into the store and remembered as *pending*: key → R. Until the watch reaches R, events and
+  list items of that key older than R are ignored, whichever uid they have. This covers late events of the previous
+  version, of an earlier object of the same name, and of objects that were created and deleted in between.
+- With selectors, an answer that does not match them removes the object from the store.
+- The event that shows R itself brings nothing new and is not even decoded.
+- When W passes R without an event for that key, the written object does not belong to this store's view: with a
+  selector it is removed from the store. Without a selector the server has broken its guarantee: list again
+  (`distrust`).
 
-**Own deletions** (`put_deleted`). A DELETE that only marks the object (deletionTimestamp with finalizers
-or a grace period) is just a newer version. One that ends it removes it and leaves a *tombstone*: no event and
-no item of a list begun before the answer brings that uid back. The watch takes the tombstone away with
-DELETED, a list with its version: absent from a list begun after the answer, or absent although known at that
-version. uids whose DELETED came lately are remembered (a bounded ring), so an answer that is later than its
-event leaves none. Rare tombstones that nothing can confirm (an object that never was in view) go with the
-first bookmark after five minutes.
+**Own deletions** (`put_deleted`). A DELETE that only marks the object (deletionTimestamp with finalizers or a grace
+period) is just a newer version. A DELETE that removes the object removes it here and leaves a *tombstone*: no event,
+and no item of a list that began before the answer, restores that uid. The watch removes the tombstone with DELETED. A
+list removes it when the object is absent, and either the list began after the answer or the object was known at a
+version that the list covers. Recently DELETED uids are remembered (a bounded ring), so an answer that arrives after
+its event leaves no tombstone. The rare tombstones that nothing can confirm (an object that was never in view) are
+removed with the first bookmark after five minutes.
 
-**Lists** (first, or after 410) have a version L and replace what is not newer: objects with a version above L
-stay, absent ones at or below L are gone (deletions that a gap hid are changes like others).
+**Lists** (the first one, or after 410) have a version L and replace everything that is not newer: objects with a
+version above L stay, absent objects at or below L are deleted (deletions that a gap hid are ordinary changes).
 
-**Events** older than or equal to what is held for that key are ignored. DELETED removes only its own uid.
-An event behind W that nothing explains (servers never do that) means the order was broken: list again.
+**Events** older than or equal to the stored object of that key are ignored. DELETED removes only its own uid. An
+unexplained event behind W (servers never send one) means that the order was broken: list again.
 """
 
 import heapq
@@ -49,14 +50,14 @@ from pykruise.kube.ids import Key
 __all__ = ["Change", "Entry", "IndexFunction", "IndexValues", "Projected", "Store"]
 
 _TOMBSTONE_S: Final = 300.0
-"""For tombstones that neither the watch nor a list can confirm."""
+"""Seconds after which a tombstone is removed that neither the watch nor a list can confirm."""
 
 _MOST_DELETED_UIDS: Final = 1024
-"""Remembered after their DELETED; answers to deletions are late by a few at most."""
+"""Uids that are remembered after their DELETED. Only a few answers to deletions arrive after the event."""
 
 
 class Projected(Protocol):
-    """Fields that every projected value has. `resource_version` is the object's, as an integer."""
+    """Fields that every projected value has. `resource_version` is the object's resourceVersion as an integer."""
 
     @property
     def namespace(self) -> str: ...
@@ -81,7 +82,7 @@ Entry = tuple[T, IndexValues]
 class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """Change of a key: added (`old` is None), changed, or removed (`new` is None).
 
-    It never mixes two objects: one that replaced another of the same name comes as two changes.
+    A change never mixes two objects: when an object replaces another of the same name, two changes are reported.
     """
 
     key: Key
@@ -90,22 +91,20 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
     @property
     def latest(self) -> T:
-        """The object as it is now or, when it was removed, as it was last."""
-        return (
-            self.new if self.new is not None else cast(T, self.old)
-        )  # a change without either does not exist
+        """The object as it is now or, when it was removed, its last state."""
+        return self.new if self.new is not None else cast(T, self.old)  # a change has at least one of the two
 
 
 class _Tombstone(msgspec.Struct, frozen=True, gc=False):
     known: int
     """The highest version that the object is known to have had; 0: none."""
     list_number: int
-    """How many lists had begun when it was made."""
+    """Number of lists that had begun when the tombstone was made."""
     made_at: float
 
 
 class _Bucket(Generic[T]):
-    """The objects of one index value, and a tuple of them that is made when it is asked for."""
+    """The objects of one index value, and a tuple of them that is built on demand."""
 
     __slots__ = ("members", "snapshot")
 
@@ -134,11 +133,11 @@ class _Index(Generic[T]):
         return 0 if bucket is None else len(bucket.members)
 
     def swap(self, key: Key, old: T | None, new: T | None, values: tuple[Hashable, ...]) -> None:
-        """Put `new`, whose values are `values`, in the place of `old`."""
+        """Replace `old` by `new`, whose index values are `values`."""
         if old is not None:
             for value in self.values_of(old):
                 if value not in values:
-                    self._remove(value, key)
+                    self._remove_value(value, key)
         if new is not None:
             for value in values:
                 bucket = self.buckets.get(value)
@@ -147,7 +146,7 @@ class _Index(Generic[T]):
                 bucket.members[key] = new
                 bucket.snapshot = None
 
-    def _remove(self, value: Hashable, key: Key) -> None:
+    def _remove_value(self, value: Hashable, key: Key) -> None:
         bucket = self.buckets.get(value)
         if bucket is None:
             return
@@ -158,10 +157,10 @@ class _Index(Generic[T]):
 
 
 class Store(Generic[T]):
-    """Objects by key. See the module's text for what it promises.
+    """Objects by key. See the module's text for the guarantees.
 
-    `is_filtered`: lists and watches of it have selectors. `now` is asked for seconds of a clock that never goes
-    back. `on_change` must not change the store.
+    `is_filtered`: its lists and watches have selectors. `now` returns seconds of a clock that never goes back.
+    `on_change` must not change the store.
     """
 
     def __init__(
@@ -175,14 +174,14 @@ class Store(Generic[T]):
         self.position = 0
         """W."""
         self.changed = 0
-        """The version of the latest change it knows of: up to there another watch has to come, to know as much."""
+        """The version of the latest known change. Another watch must reach it to know as much."""
         self._sets = 0
         self.ignored = 0
-        """Events and answers that were older than what was known."""
+        """Events and answers that were older than the known state."""
         self.lag_s = 0.0
-        """How long the watch took to show an own write, the last time that was measured."""
+        """Seconds that the watch took to show an own write at the last measurement."""
         self.distrust = ""
-        """Why the watch cannot be relied on any more, until a list replaces everything; empty: it can."""
+        """Reason why the watch cannot be trusted until a list replaces everything; empty: it can."""
         self._is_filtered = is_filtered
         self._now = now
         self._on_change = on_change
@@ -190,10 +189,10 @@ class Store(Generic[T]):
         self._indexes = {name: _Index(values_of) for name, values_of in indexes.items()}
         self._index_list = list(self._indexes.values())
         self.answered = 0
-        """The highest version that an own write was answered with."""
+        """The highest version in the answers to own writes."""
         self._pending: dict[Key, int] = {}
-        self._pending_order: list[tuple[int, Key]] = []  # heap; entries that `pending` does not have are void
-        self._measured: tuple[int, float] | None = None  # an own write, and when its answer came
+        self._pending_order: list[tuple[int, Key]] = []  # heap; entries that are not in `pending` are invalid
+        self._measured: tuple[int, float] | None = None  # version of an own write, and the time of its answer
         self._tombstones: dict[str, _Tombstone] = {}
         self._deleted_uids: dict[str, None] = {}
         self._list_number = 0
@@ -201,23 +200,25 @@ class Store(Generic[T]):
     # ── reading ──────────────────────────────────────────────────────────────
 
     def get(self, key: Key) -> T | None:
-        """The object of that key, or None when there is none."""
+        """Return the object with that key, or None."""
         return self._objects.get(key)
 
     def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
-        """The objects for which the index function gave `value`; a snapshot. Raises KeyError for no such index."""
+        """Return the objects for which the index function returned `value`, as a snapshot. Raises KeyError for an
+        unknown index.
+        """
         return self._indexes[index].get(value)
 
     def count(self, index: str, value: Hashable) -> int:
-        """How many objects `by_index` gives. Raises KeyError for no such index."""
+        """Return the number of objects that `by_index` returns. Raises KeyError for an unknown index."""
         return self._indexes[index].count(value)
 
     def values(self) -> tuple[T, ...]:
-        """All objects; a snapshot."""
+        """Return a snapshot of all objects."""
         return tuple(self._objects.values())
 
     def keys(self) -> tuple[Key, ...]:
-        """Keys of all objects, as a snapshot."""
+        """Return a snapshot of the keys of all objects."""
         return tuple(self._objects)
 
     def __len__(self) -> int:
@@ -239,7 +240,9 @@ class Store(Generic[T]):
         return max(self.position, self.answered)
 
     def index_values(self, obj: T) -> IndexValues:
-        """Under which `obj` is found. Raises what an index function raises, TypeError for values without a hash."""
+        """Return the index values of `obj`. Raises the errors of index functions, and TypeError for values without a
+        hash.
+        """
         if not self._index_list:
             return ()
         values = tuple([tuple(index.values_of(obj)) for index in self._index_list])
@@ -249,7 +252,7 @@ class Store(Generic[T]):
     # ── own writes ───────────────────────────────────────────────────────────
 
     def put_written(self, key: Key, obj: T, values: IndexValues, *, matches: bool) -> None:
-        """The answer to an own write. `matches`: selectors let it through."""
+        """Put the object of the answer to an own write. `matches`: whether the selectors match it."""
         version = obj.resource_version
         self.answered = max(self.answered, version)
         if (
@@ -265,18 +268,20 @@ class Store(Generic[T]):
             self._set(key, None, ())
         self._pending[key] = version
         heapq.heappush(self._pending_order, (version, key))
-        if self._measured is None:  # one at a time is enough to know the lag
+        if self._measured is None:  # one measurement at a time is enough to know the lag
             self._measured = (version, self._now())
 
     def put_deleted(self, key: Key, uid: str, *, known: int) -> None:
-        """The answer to an own deletion: `uid` is gone. `known`: a version it is known to have had; 0: none."""
+        """Remove the object `uid` after the answer to an own deletion. `known`: a version that it is known to have
+        had; 0: none.
+        """
         self.answered = max(self.answered, known)
         old = self._objects.get(key)
         if old is not None and old.uid == uid:
             known = max(known, old.resource_version)
             self._set(key, None, ())
         elif uid in self._tombstones or uid in self._deleted_uids or 0 < known <= self.position:
-            # Known at a version that lies behind and not held now: its DELETED has been seen.
+            # The known version has been passed and the object is not stored, so its DELETED has been seen.
             self.ignored += 1
             return
         self._tombstones[uid] = _Tombstone(known, self._list_number, self._now())
@@ -284,9 +289,10 @@ class Store(Generic[T]):
     # ── watch events ─────────────────────────────────────────────────────────
 
     def next_pending(self) -> tuple[int, T] | None:
-        """The own write that the watch shows next: its version, and the object if it is held at that or a later one.
+        """Return the own write that the watch should show next: its version, and the object if this or a later
+        version is stored.
 
-        An event of that very version brings nothing new: within a resource a version is that of one write.
+        An event of exactly that version brings nothing new: within a resource each version belongs to one write.
         """
         if not self._pending_order:
             return None
@@ -297,14 +303,14 @@ class Store(Generic[T]):
         return version, held
 
     def confirm_pending(self) -> None:
-        """The watch has shown the write that `next_pending` tells of."""
+        """Note that the watch has shown the write that `next_pending` returns."""
         version, key = self._pending_order[0]
         self.ignored += 1
-        self._confirm(key, version)
+        self._confirm_write(key, version)
         self.advance(version)
 
     def apply_changed(self, key: Key, obj: T, values: IndexValues) -> None:
-        """ADDED or MODIFIED."""
+        """Apply ADDED or MODIFIED."""
         if self._is_news(key, obj):
             self._set(key, obj, values)
         else:
@@ -313,12 +319,12 @@ class Store(Generic[T]):
             self.advance(obj.resource_version)
 
     def apply_deleted(self, key: Key, uid: str, version: int) -> None:
-        """DELETED; `version` is that of the deletion."""
+        """Apply DELETED; `version` is the version of the deletion."""
         self._tombstones.pop(uid, None)
         self._remember_deleted(uid)
         old = self._objects.get(key)
         if old is None or old.uid != uid or (self._is_filtered and version < old.resource_version):
-            # With a selector, DELETED may mean that it left the view, and it may have come back since.
+            # With a selector, DELETED may mean that the object left the view, and it may have returned since.
             self.ignored += 1
         else:
             self._set(key, None, ())
@@ -326,25 +332,27 @@ class Store(Generic[T]):
             self.advance(version)
 
     def apply_unreadable(self, key: Key, version: int) -> None:
-        """ADDED or MODIFIED of an object that cannot be read: its version has been seen, what is held stays."""
+        """Apply ADDED or MODIFIED of an object that cannot be read: its version counts as seen, the stored object
+        stays.
+        """
         if self._pending:
-            self._confirm(key, version)
+            self._confirm_write(key, version)
         if version > self.position:
             self.advance(version)
 
     def apply_bookmark(self, version: int) -> None:
-        """BOOKMARK."""
+        """Apply BOOKMARK."""
         if version > self.position:
             changed = self.changed
             self.advance(version)
-            self.changed = changed  # nothing has
+            self.changed = changed  # a bookmark is not a change
         if self._tombstones:
             before = self._now() - _TOMBSTONE_S
             for uid in [uid for uid, stone in self._tombstones.items() if stone.made_at < before]:
                 del self._tombstones[uid]
 
     def advance(self, version: int) -> None:
-        """The watch has shown everything up to `version`."""
+        """Set the position: the watch has shown everything up to `version`."""
         self.position = self.changed = version
         if self._measured is not None and self._measured[0] <= version:
             self.lag_s = self._now() - self._measured[1]
@@ -358,7 +366,7 @@ class Store(Generic[T]):
 
     def _is_news(self, key: Key, obj: T) -> bool:
         version = obj.resource_version
-        if self._pending and not self._confirm(key, version):
+        if self._pending and not self._confirm_write(key, version):
             return False
         if self._tombstones and obj.uid in self._tombstones:
             return False
@@ -367,13 +375,13 @@ class Store(Generic[T]):
             return old.resource_version < version
         if version > self.position:
             return True
-        # Seen already, and gone since: a repetition. Otherwise it was left out when its turn was.
+        # The event of a deleted uid is a repetition. Any other event was missing at its place in the order.
         if obj.uid not in self._deleted_uids:
             self.distrust = f"{key} {version} came after {self.position}"
         return False
 
-    def _confirm(self, key: Key, version: int) -> bool:
-        """False when an own write of that key is newer than what the watch shows; True ends its waiting."""
+    def _confirm_write(self, key: Key, version: int) -> bool:
+        """Whether no own write of that key is newer than the event. If so, the write is no longer pending."""
         pending = self._pending.get(key)
         if pending is None:
             return True
@@ -383,7 +391,7 @@ class Store(Generic[T]):
         return True
 
     def _end_unconfirmed(self, key: Key, written: int) -> None:
-        """The watch has passed an own write without showing it: the object is not in its view."""
+        """Handle an own write that the watch has passed without showing it: the object is not in the store's view."""
         old = self._objects.get(key)
         if old is None or old.resource_version != written:
             return
@@ -395,19 +403,21 @@ class Store(Generic[T]):
     # ── lists ────────────────────────────────────────────────────────────────
 
     def begin_list(self) -> int:
-        """A list is asked for; returns its number."""
+        """Begin a list and return its number."""
         self._list_number += 1
         return self._list_number
 
     def put_listed(self, key: Key, obj: T, values: IndexValues, *, number: int) -> None:
-        """One item of a list whose version is not older than `floor`."""
+        """Put one item of a list whose version is not older than `floor`."""
         if self._is_listed_news(key, obj, number):
             self._set(key, obj, values)
 
     def replace(
         self, version: int, listed: Sequence[Entry[T]], unreadable: Iterable[Key], *, number: int
     ) -> None:
-        """A whole list. `unreadable`: keys of items that could not be read; what is held of them stays."""
+        """Replace the objects by a whole list. `unreadable`: keys of items that could not be read; their stored
+        objects stay.
+        """
         sets = self._sets
         seen: set[Key] = set(unreadable)
         uids: set[str] = set()
@@ -424,14 +434,14 @@ class Store(Generic[T]):
         self._pending = {key: written for key, written in self._pending.items() if written > version}
         self._pending_order = [(written, key) for key, written in self._pending.items()]
         heapq.heapify(self._pending_order)
-        # What the watch has missed, or what was deleted before the first list, is of any version up to this one.
+        # A change that the watch missed, or a deletion before the first list, may have any version up to this one.
         if self._sets != sets or not self.position:
             self.changed = max(self.changed, version)
         self.position = max(self.position, version)
         self.distrust = ""
 
     def reset(self) -> None:
-        """Forget every version and object: the server's versions have begun again below them."""
+        """Forget every version and object: the server's versions have started again below the known ones."""
         self.position = self.changed = 0
         self.answered = 0
         self._pending.clear()
@@ -454,18 +464,19 @@ class Store(Generic[T]):
         for uid, stone in list(self._tombstones.items()):
             is_newer_list = stone.list_number < number  # begun after the answer to the deletion
             if uid in listed:
-                # Then the deletion was misunderstood; in an older list, DELETED is still to come.
+                # The deletion was misunderstood if the list is newer. In an older list, DELETED will still arrive.
                 if is_newer_list:
                     del self._tombstones[uid]
             elif is_newer_list or 0 < stone.known <= version:
-                # Known to have been there at or before the list's version, and not in it: DELETED is past.
+                # The list began later, or covers a known version of the object and does not contain it: DELETED is
+                # past.
                 del self._tombstones[uid]
                 self._remember_deleted(uid)
 
     # ── changing ─────────────────────────────────────────────────────────────
 
     def _set(self, key: Key, new: T | None, values: IndexValues) -> None:
-        """Put `new` (None: nothing) at `key`, in objects and indexes."""
+        """Put `new` at `key`, or remove the key when it is None, in objects and indexes."""
         self._sets += 1
         old = self._objects.get(key)
         if new is None:

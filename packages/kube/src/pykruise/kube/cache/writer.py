@@ -1,14 +1,14 @@
-"""Writes whose answers are in the caches before anyone can plan again.
+"""Writes whose answers reach the caches before a controller can plan again.
 
 executor, controllers ──▶ Writer ──▶ Client ──▶ API server
                             └── the answer ──▶ the cache of that resource (read your own writes)
 
-A controller that plans from its caches must see what it has just written, or it would do it twice. So every
-answer goes into the matching cache at once; a resource without a cache just passes through. Whether an object
-belongs into a cache (namespace, selectors), and whether the cache knows something newer, the cache decides.
+A controller that plans from its caches must see its latest writes, or it would repeat them. So every answer goes into
+the matching cache immediately; answers for a resource without a cache are only passed on. The cache decides whether
+an object belongs to it (namespace, selectors) and whether it knows a newer version.
 
-Errors are the client's and pass through. A write that ended without a definite answer tells the caches
-nothing; the sender asks with `read()` or repeats it (runtime/execute.py).
+Errors of the client are passed on. A write that ended without a definite answer changes no cache; the sender reads
+the object with `read()` or repeats the write (runtime/execute.py).
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ __all__ = ["WriteObserver", "Writer"]
 
 
 class WriteObserver(Protocol):
-    """The side of a cache that hears of own writes."""
+    """The side of a cache that is notified of own writes."""
 
     def observe_written(self, raw: bytes) -> None:
-        """The object as a write or a read of it returned it."""
+        """Take the object that a write or a read returned."""
         ...
 
     def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
-        """The answer to a DELETE of the object `uid` (empty: any); b"" when the server has no such object."""
+        """Take the answer to a DELETE of the object `uid` (empty: any); b"" when the server has no such object."""
         ...
 
 
@@ -45,18 +45,17 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 class Writer:
-    """`Client`'s writes, with their outcome put into `caches`. Options are those of `Client`.
+    """Writes of a `Client` whose results are put into `caches`. Options are those of `Client`.
 
-    What a cache hears of:
-    - the object a write returned; of subresources only when that is the object itself (`status`, `resize`),
-      not a Scale, a Binding or an Eviction;
-    - the answer to a DELETE: the object that now terminates, the object that is gone, or a Status;
-    - after NotFound, that the `uid` the caller named is gone. Without a uid, NotFound says nothing about what
-      the cache holds, which may be a successor created a moment later. And only when the Status names this
-      very object: a 404 for a resource that is not served, or from something in between, proves nothing.
+    A cache is notified of:
+    - the object that a write returned; for subresources only when that is the object itself (`status`, `resize`), not
+      a Scale, a Binding or an Eviction;
+    - the answer to a DELETE: the object that now terminates, the deleted object, or a Status;
+    - after NotFound, the deletion of the `uid` that the caller named. Without a uid, NotFound says nothing about the
+      cached object, which may be a successor created a moment later. The Status must name this very object: a 404 for
+      a resource that is not served, or from a proxy, proves nothing.
 
-    Dry runs tell nothing, and neither do AlreadyExists and Conflict: the watch, or a `read()`, brings what is
-    there.
+    Dry runs, AlreadyExists and Conflict change no cache: the watch, or a `read()`, brings the stored object.
     """
 
     def __init__(self, client: Client, caches: Mapping[Resource, WriteObserver]) -> None:
@@ -64,9 +63,9 @@ class Writer:
         self._caches = caches
 
     async def read(self, resource: Resource, key: Key, *, uid: str = "", priority: int = 0) -> bytes:
-        """The live object, put into the cache too; for when a write's outcome is in doubt.
+        """Read the stored object and put it into the cache. Used when the result of a write is unknown.
 
-        `uid`: the object the doubt is about, which is gone when it is not found. Raises NotFoundError.
+        `uid`: the object in doubt, which is deleted when it is not found. Raises NotFoundError.
         """
         try:
             raw = await self._client.get(resource, key.namespace, key.name, priority=priority)
@@ -93,7 +92,7 @@ class Writer:
     async def update(
         self, resource: Resource, key: Key, body: Body, *, uid: str = "", **options: Unpack[WriteOptions]
     ) -> bytes:
-        """`Client.update`; `uid` is the object the decision was about (the caller puts it into the body)."""
+        """`Client.update`; `uid` is the object that the decision was about (the caller puts it into the body)."""
         try:
             raw = await self._client.update(resource, key.namespace, key.name, body, **options)
         except NotFoundError as err:
@@ -113,7 +112,7 @@ class Writer:
         force: bool = False,
         **options: Unpack[WriteOptions],
     ) -> bytes:
-        """`Client.patch`; `uid` is the object the decision was about (the caller puts it into the body)."""
+        """`Client.patch`; `uid` is the object that the decision was about (the caller puts it into the body)."""
         try:
             raw = await self._client.patch(
                 resource, key.namespace, key.name, body, patch_type=patch_type, force=force, **options
@@ -133,7 +132,9 @@ class Writer:
         uid: str,
         patch_type: PatchType = PatchType.MERGE,
     ) -> bool:
-        """Patch a status, with `uid` as in `patch`. Whether the object was there: one that is gone needs none."""
+        """Patch a status, with `uid` as in `patch`. Return whether the object exists; a deleted object needs no
+        status.
+        """
         try:
             await self.patch(resource, key, body, patch_type=patch_type, subresource="status", uid=uid)
         except NotFoundError:
@@ -143,7 +144,7 @@ class Writer:
     async def delete(
         self, resource: Resource, key: Key, *, uid: str = "", **options: Unpack[DeleteOptions]
     ) -> bytes:
-        """`Client.delete`; `uid` is its precondition."""
+        """`Client.delete`; `uid` is a precondition."""
         try:
             raw = await self._client.delete(resource, key.namespace, key.name, uid=uid, **options)
         except NotFoundError as err:

@@ -1,1 +1,1 @@
-"""Typed requests to an API server, and the events of controllers."""
+"""Typed requests to an API server, and Events of controllers."""

@@ -1,10 +1,10 @@
-"""Objects in answers: the client checks that they are there before a caller reads a field of them.
+"""Checks that answers contain objects, so that callers can read their fields.
 
-bytes of an answer ──▶ check_object() (the client, of every read and write) ──▶ the same bytes, or MalformedAnswerError
+bytes of an answer ──▶ check_object() (the client, after reads and writes) ──▶ the same bytes, or MalformedAnswerError
                    └─▶ metadata_of() ──▶ the typed metadata
 
-A proxy's page with status 200, a Status where an object should be, half an object: they are answers that did not
-come, and no caller has to expect a KeyError. Pure.
+A proxy's page with status 200, a Status instead of an object, or half an object counts as a missing answer, so no
+caller has to expect a KeyError. Pure.
 """
 
 import msgspec
@@ -48,7 +48,7 @@ def metadata_of(raw: bytes | msgspec.Raw) -> AnswerMetadata:
 
 
 def check_object(raw: bytes, *, what: str) -> bytes:
-    """The answer as it came. Raises MalformedAnswerError, which says `what` was asked."""
+    """Return the answer unchanged. Raises MalformedAnswerError, which names the request `what`."""
     try:
         metadata_of(raw)
     except MalformedAnswerError as error:

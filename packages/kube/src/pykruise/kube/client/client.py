@@ -1,10 +1,10 @@
 """Typed requests to an API server: get, list, watch, create, update, patch, delete.
 
-caches, Writer, executor ──▶ Client ──▶ Limiter (how many at once) ──▶ Transport (HTTP or in process)
+caches, Writer, executor ──▶ Client ──▶ Limiter (how many at the same time) ──▶ Transport (HTTP or in process)
                          ◀── raw bytes, or a typed error of kube/errors.py
 
-Answers stay bytes: who needs an object projects it (caches) or decodes it (kube/documents.py). The client
-promises two things: an error answer is raised as its type, and a request is repeated only where that is safe
+Answers stay bytes: a caller that needs an object projects it (caches) or decodes it (kube/documents.py). The client
+guarantees two things: an error answer is raised as its type, and a request is repeated only where that is safe
 (kube/client/retries.py).
 """
 
@@ -38,51 +38,53 @@ from pykruise.kube.version import __version__
 __all__ = ["Body", "Client", "DeleteOptions", "WatchEvent", "WriteOptions"]
 
 Body = Mapping[str, Any] | Sequence[Any] | bytes
-"""A document, the operations of a JSON patch, or either already encoded."""
+"""A document, the operations of a JSON patch, or the encoded bytes of either."""
 
 JSON_CONTENT = "application/json"
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-"""Metadata alone. API servers refuse the one where they would answer with the other."""
+"""Accept header of lists that contain only metadata. API servers refuse the header of single objects for lists, and
+this one for single objects.
+"""
 
 
 class WriteOptions(TypedDict, total=False):
-    """Options of every write that sends an object or a patch; each is optional."""
+    """Options of all writes that send an object or a patch; each is optional."""
 
     subresource: str
-    """Such as `status`."""
+    """Subresource, such as `status`."""
     dry_run: bool
-    """Ask, and change nothing."""
+    """Process the request without storing anything."""
     field_validation: str
-    """`Strict`: unknown and repeated fields are an error; empty: the API server warns."""
+    """`Strict`: unknown and repeated fields are errors; empty: the API server only warns."""
     field_manager: str
-    """Manager that managedFields names; empty: the server takes it from the user agent."""
+    """Manager named in managedFields; empty: the server derives it from the user agent."""
     priority: int
-    """1: ahead of waiting requests of priority 0."""
+    """1: before waiting requests of priority 0."""
 
 
 class DeleteOptions(TypedDict, total=False):
     """Options of a deletion besides the UID precondition; each is optional."""
 
     resource_version: str
-    """A precondition."""
+    """Required resourceVersion of the object; empty: any."""
     grace_period_s: int | None
-    """None: the object's own."""
+    """Grace period in seconds; None: the object's own."""
     propagation: str
     """Background, Foreground or Orphan; empty: the default of the resource."""
     dry_run: bool
     priority: int
 
 
-_WATCH_TIMEOUT_S = (300.0, 600.0)  # spread, so that watches opened together do not all end together
+_WATCH_TIMEOUT_S = (300.0, 600.0)  # spread, so that watches opened together do not end together
 
 
 class ListResult(msgspec.Struct, frozen=True):
-    """All pages of a list. `resource_version` is where a watch continues from.
+    """All pages of a list. `resource_version` is the version from which a watch continues.
 
-    An item is a view into its page: it keeps the whole page alive, so project it (or copy it) and let it go.
-    Items of built-in kinds carry no `apiVersion` and `kind`, as the API server sends them.
+    An item is a view into its page and keeps the whole page in memory, so project (or copy) it and drop the
+    reference. Items of built-in kinds have no `apiVersion` and `kind`, as the API server sends them.
     """
 
     resource_version: str
@@ -90,7 +92,7 @@ class ListResult(msgspec.Struct, frozen=True):
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object as sent."""
+    """A line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object as it was sent."""
 
     type: str
     object: msgspec.Raw
@@ -107,7 +109,7 @@ class _ListEnvelope(msgspec.Struct, frozen=True):
 
 
 _SMALL_PAGE: Final = 20
-"""Objects of a page that is surely small enough, of 3 MiB each."""
+"""Objects per page that certainly fit into an answer, even with 3 MiB each."""
 _OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resize"})
 """Subresources whose answer is an object with metadata."""
 
@@ -119,11 +121,11 @@ _decode_status = msgspec.json.Decoder(ErrorStatus).decode
 class Client:
     """Requests of one program to one API server. Safe to share between tasks.
 
-    `limiter=None` makes one of its own; give several clients the same one when they share a server.
-    `priority=1` on any request puts it ahead of waiting ones of priority 0.
+    `limiter=None` creates a limiter for this client; clients of the same server should share one. `priority=1` on any
+    request puts it before waiting requests of priority 0.
 
-    Every method raises `ApiError` types when the server refuses and `TransportError` types when no answer
-    came (`sent` tells whether the request may have taken effect).
+    Every method raises `ApiError` types when the server refuses and `TransportError` types when no answer arrives
+    (`sent` is true when the request may have taken effect).
     """
 
     def __init__(
@@ -151,14 +153,14 @@ class Client:
         }
 
     def over(self, transport: Transport) -> "Client":
-        """The same client (limits, retries, names) over another transport, such as one that wraps its own."""
-        return self._changed(transport, self.limiter)
+        """Return this client (limits, retries, names) with another transport, such as one that wraps its own."""
+        return self._copy_with(transport, self.limiter)
 
     def limited_by(self, limiter: Limiter) -> "Client":
-        """The same client with another limiter."""
-        return self._changed(self.transport, limiter)
+        """Return this client with another limiter."""
+        return self._copy_with(self.transport, limiter)
 
-    def _changed(self, transport: Transport, limiter: Limiter) -> "Client":
+    def _copy_with(self, transport: Transport, limiter: Limiter) -> "Client":
         return Client(
             transport,
             clock=self.clock,
@@ -173,7 +175,7 @@ class Client:
     async def get(
         self, resource: Resource, namespace: str, name: str, *, subresource: str = "", priority: int = 0
     ) -> bytes:
-        """The object (or its subresource) as stored now. Raises NotFoundError."""
+        """Return the object (or its subresource) as it is stored now. Raises NotFoundError."""
         is_object = subresource in _OBJECTS
         path = resource.path(namespace, name, subresource)
         return await self._read(path, {}, priority=priority, is_object=is_object)
@@ -181,7 +183,7 @@ class Client:
     async def get_path(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_s: float | None = None
     ) -> bytes:
-        """The answer to a GET of any path: `/version`, `/readyz`, discovery. `path` is percent-encoded."""
+        """Return the answer to a GET of any path: `/version`, `/readyz`, discovery. `path` is percent-encoded."""
         return await self._read(path, query or {}, timeout_s=timeout_s)
 
     async def list(
@@ -197,11 +199,11 @@ class Client:
         priority: int = 0,
         metadata_only: bool = False,
     ) -> ListResult:
-        """All objects of a resource (in a namespace, or everywhere), in pages of `limit` (0: all in one).
+        """Return all objects of a resource (in a namespace, or in all), read in pages of `limit` (0: one page).
 
-        `resource_version=""` reads what is stored now; "0" accepts what the server has cached. A continue
-        token that expires between pages (410) makes the list begin again, then in one single page, which
-        cannot expire; so there are at most two passes. `timeout_s` is for each page. `metadata_only`: see `read_list`.
+        `resource_version=""` reads the stored objects; "0" accepts the server's cache. A continue token that expires
+        between pages (410) restarts the list as one single page, which cannot expire; so there are at most two
+        passes. `timeout_s` applies to each page. `metadata_only`: see `read_list`.
         """
         items: list[msgspec.Raw] = []
 
@@ -238,16 +240,17 @@ class Client:
         priority: int = 0,
         metadata_only: bool = False,
     ) -> str:
-        """The same, page after page as they come, for lists too long to be held; returns the list's version.
+        """List like `list`, but call `on_page` for each page as it arrives, for lists too long to hold; returns the
+        list's version.
 
-        `on_restart`: what was delivered so far does not count, the list begins again. `metadata_only`: objects have
-        their metadata and nothing else (kind PartialObjectMetadata); not even the API server reads the rest out.
+        `on_restart` is called when the list starts again: the pages so far do not count. `metadata_only`: objects
+        have only metadata (kind PartialObjectMetadata); not even the API server reads the rest.
         """
-        selectors = _selectors(label_selector, field_selector)
+        selectors = _to_query(label_selector, field_selector)
         path = resource.path(namespace)
         asked = _ListRequest(path, selectors, resource_version, timeout_s, priority, metadata_only)
         try:
-            return await self._list(asked, limit, on_page)
+            return await self._read_pages(asked, limit, on_page)
         except AnswerTooLargeError:
             if 0 < limit <= _SMALL_PAGE:
                 raise
@@ -256,19 +259,19 @@ class Client:
         except _ExpiredPageError:
             on_restart()
         try:
-            return await self._list(asked, 0, on_page)
-        except _ExpiredPageError as err:  # a server that pages without being asked to
+            return await self._read_pages(asked, 0, on_page)
+        except _ExpiredPageError as err:  # a server that returns pages although none were requested
             raise err.gone from err
 
     async def _list_small(
         self, asked: "_ListRequest", on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]]
     ) -> str:
         try:
-            return await self._list(asked, _SMALL_PAGE, on_page)
+            return await self._read_pages(asked, _SMALL_PAGE, on_page)
         except _ExpiredPageError as err:
             raise err.gone from err
 
-    async def _list(
+    async def _read_pages(
         self,
         asked: "_ListRequest",
         limit: int,
@@ -278,20 +281,20 @@ class Client:
         if limit:
             query["limit"] = str(limit)
         version = asked.resource_version
-        page = await self._page(asked, {**query, "resourceVersion": version} if version else query)
-        # All pages are of one snapshot; should a server ever move on between them, the first page's version
-        # makes the watch repeat events rather than miss some.
+        page = await self._read_page(asked, {**query, "resourceVersion": version} if version else query)
+        # All pages belong to one snapshot. If a server ever advanced between pages, the version of the first page
+        # would make the watch repeat events rather than miss some.
         version = page.metadata.resource_version
         await on_page(page.items or ())
         while page.metadata.continue_:
             try:
-                page = await self._page(asked, {**query, "continue": page.metadata.continue_})
+                page = await self._read_page(asked, {**query, "continue": page.metadata.continue_})
             except GoneError as err:
                 raise _ExpiredPageError(err) from err
             await on_page(page.items or ())
         return version
 
-    async def _page(self, asked: "_ListRequest", query: Mapping[str, str]) -> _ListEnvelope:
+    async def _read_page(self, asked: "_ListRequest", query: Mapping[str, str]) -> _ListEnvelope:
         body = await self._read(
             asked.path,
             query,
@@ -317,18 +320,18 @@ class Client:
         idle_timeout_s: float | None = None,
         metadata_only: bool = False,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
-        """Changes after `resource_version`, as they happen.
+        """Watch changes after `resource_version`.
 
             async with client.watch(PODS, resource_version=rv) as events:
                 async for event in events: ...
 
-        Entering raises the error of an answer that is not 200. The iterator ends when the server ends the
-        watch (after `timeout_s`; None: 5 to 10 minutes, jittered), raises the ApiError of an ERROR event (410
-        is GoneError: list again), and TransportError when the connection breaks, a line is not an event, or
-        nothing (not even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: who watches
-        knows where to continue. Watches do not count for the limiter. `metadata_only`: see `read_list`.
+        Entering raises the error of an answer that is not 200. The iterator ends when the server ends the watch
+        (after `timeout_s`; None: 5 to 10 minutes, jittered). It raises the ApiError of an ERROR event (410 is
+        GoneError: list again), and TransportError when the connection breaks, a line is not an event, or nothing (not
+        even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: the caller knows where to continue.
+        Watches do not count for the limiter. `metadata_only`: see `read_list`.
         """
-        query = _selectors(label_selector, field_selector)
+        query = _to_query(label_selector, field_selector)
         query["watch"] = "true"
         query["resourceVersion"] = resource_version
         if bookmarks:
@@ -337,12 +340,12 @@ class Client:
         query["timeoutSeconds"] = str(max(1, round(seconds)))
         headers = self._metadata_headers if metadata_only else self._read_headers
         path = resource.path(namespace)
-        return self._watch(Request("GET", path, query=query, headers=headers, timeout_s=idle_timeout_s))
+        return self._open_watch(Request("GET", path, query=query, headers=headers, timeout_s=idle_timeout_s))
 
     @asynccontextmanager
-    async def _watch(self, request: Request) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+    async def _open_watch(self, request: Request) -> AsyncIterator[AsyncIterator[WatchEvent]]:
         path = request.path
-        async with self.transport.stream(request) as lines, aclosing(_events(path, lines)) as events:
+        async with self.transport.stream(request) as lines, aclosing(_decode_events(path, lines)) as events:
             yield events
 
     # ── writes ───────────────────────────────────────────────────────────────
@@ -356,9 +359,9 @@ class Client:
         name: str = "",
         **options: Unpack[WriteOptions],
     ) -> bytes:
-        """POST a new object, or with `name` a subresource of an existing one (`eviction`, `binding`).
+        """POST a new object or, with `name`, a subresource of an existing one (`eviction`, `binding`).
 
-        Returns the object as stored. Raises AlreadyExistsError, InvalidError, ForbiddenError.
+        Returns the stored object. Raises AlreadyExistsError, InvalidError, ForbiddenError.
         """
         if bool(name) != bool(options.get("subresource")):
             raise ValueError("create: name and subresource go together")
@@ -374,7 +377,7 @@ class Client:
     ) -> bytes:
         """PUT a whole object. Raises ConflictError when its resourceVersion is not the stored one.
 
-        For objects that are this program's alone; everything else is patched.
+        Use it only for objects that this program owns exclusively; patch all others.
         """
         return await self._write("PUT", resource, namespace, name, body, JSON_CONTENT, options)
 
@@ -389,10 +392,10 @@ class Client:
         force: bool = False,
         **options: Unpack[WriteOptions],
     ) -> bytes:
-        """PATCH an object or a subresource. Preconditions are part of the body.
+        """PATCH an object or a subresource. The body contains the preconditions.
 
-        `force` takes fields over from other managers (server-side apply only). Raises NotFoundError,
-        ConflictError, InvalidError (a JSON patch whose `test` fails, among others).
+        `force` takes fields over from other managers (server-side apply only). Raises NotFoundError, ConflictError,
+        InvalidError (for example when the `test` of a JSON patch fails).
         """
         kind = patch_type.value
         return await self._write("PATCH", resource, namespace, name, body, kind, options, force=force)
@@ -408,11 +411,11 @@ class Client:
     ) -> bytes:
         """DELETE an object, only if it still has `uid` and `resource_version` (where given).
 
-        Returns the object when it only begins to terminate, else it or a Status. Raises NotFoundError;
+        Returns the object when it is only marked as terminating, else the object or a Status. Raises NotFoundError;
         ConflictError when a precondition does not hold.
         """
         path = resource.path(namespace, name)
-        body = orjson.dumps(_deletion(uid, options))
+        body = orjson.dumps(_to_delete_options(uid, options))
         return await self._send("DELETE", path, {}, body, JSON_CONTENT, options.get("priority", 0))
 
     # ── one request ──────────────────────────────────────────────────────────
@@ -430,7 +433,7 @@ class Client:
         request = Request(
             "GET", path, query=query, headers=headers or self._read_headers, timeout_s=timeout_s
         )
-        return await self._attempts(
+        return await self._send_with_retries(
             request, self._retry.reads, is_read_repeatable, priority, is_object=is_object
         )
 
@@ -457,7 +460,7 @@ class Client:
         if force:
             query["force"] = "true"
         data = body if isinstance(body, bytes) else orjson.dumps(body)
-        # A POST may be a question (SubjectAccessReview) or an order (Eviction), which nothing stores.
+        # A POST may be a query (SubjectAccessReview) or a command (Eviction) that stores no object.
         is_object = options.get("subresource", "") in _OBJECTS and not resource.kind.endswith("Review")
         priority = options.get("priority", 0)
         return await self._send(method, path, query, data, content_type, priority, is_object=is_object)
@@ -474,11 +477,11 @@ class Client:
         is_object: bool = False,
     ) -> bytes:
         request = Request(method, path, query=query, headers=self._write_headers[content_type], body=data)
-        return await self._attempts(
+        return await self._send_with_retries(
             request, self._retry.writes, is_write_repeatable, priority, is_object=is_object
         )
 
-    async def _attempts(
+    async def _send_with_retries(
         self,
         request: Request,
         repetitions: int,
@@ -529,7 +532,7 @@ class _ExpiredPageError(Exception):
         self.gone = gone
 
 
-def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+def _to_query(label_selector: str, field_selector: str) -> dict[str, str]:
     query = {}
     if label_selector:
         query["labelSelector"] = label_selector
@@ -538,7 +541,7 @@ def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
     return query
 
 
-def _deletion(uid: str, options: DeleteOptions) -> dict[str, Any]:
+def _to_delete_options(uid: str, options: DeleteOptions) -> dict[str, Any]:
     body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
     preconditions = {"uid": uid} if uid else {}
     if version := options.get("resource_version"):
@@ -555,12 +558,12 @@ def _deletion(uid: str, options: DeleteOptions) -> dict[str, Any]:
     return body
 
 
-async def _events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
+async def _decode_events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
     async for line in lines:
         try:
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
-            # Half a line before the connection broke, or something that is no API server.
+            # The connection broke within a line, or the answer is not from an API server.
             raise MalformedAnswerError(f"watch {path}: a line is not an event: {err}") from err
         if event.type == "ERROR":
             raise _error_of(event)

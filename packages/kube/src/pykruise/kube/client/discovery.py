@@ -1,8 +1,8 @@
-"""Which resource a kind is, as the API server says: for kinds that this program was not built with.
+"""Finds the resource of a kind through the API server's discovery, for kinds that this program was not built with.
 
 group + kind (+ version) ──▶ Discovery.resource() ──▶ Resource, or None: it is not served
 
-What was found is remembered; what was not is asked for again.
+Found resources are remembered; a kind that was not found is requested again the next time.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from pykruise.kube.resources import Resource, root_of
 __all__ = ["Discovery"]
 
 LARGEST: Final = 1000
-"""Kinds that are remembered; beyond that it starts afresh."""
+"""Kinds that are remembered; beyond that, all are forgotten."""
 
 
 class _Served(msgspec.Struct):
@@ -43,32 +43,33 @@ _decode_group = msgspec.json.Decoder(_Group).decode
 
 
 class Discovery:
-    """Asks over a client, which is looked up at each question."""
+    """Finds resources by discovery. `client` returns the client for each request."""
 
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
         self._known: dict[tuple[str, str, str], Resource] = {}
 
     async def resource(self, group: str, kind: str, *, version: str = "") -> Resource | None:
-        """The resource of a kind; without `version` in the one that the API server prefers.
+        """Return the resource of a kind, or None when it is not served; without `version`, in the server's preferred
+        version.
 
-        Raises KubeError when the API server cannot be asked.
+        Raises KubeError when discovery fails.
         """
         known = self._known.get((group, kind, version))
         if known is not None:
             return known
-        resource = await self._asked(group, kind, version)
+        resource = await self._discover(group, kind, version)
         if resource is not None:
             if len(self._known) >= LARGEST:
                 self._known = {}
             self._known[group, kind, version] = resource
         return resource
 
-    async def _asked(self, group: str, kind: str, version: str) -> Resource | None:
+    async def _discover(self, group: str, kind: str, version: str) -> Resource | None:
         client = self._client()
         try:
             if not version:
-                version = await self._preferred(client, group)
+                version = await self._find_preferred_version(client, group)
             served = _decode_resources(await client.get_path(root_of(group, version))).resources or []
         except (NotFoundError, InvalidNameError):
             return None
@@ -79,7 +80,7 @@ class Discovery:
                 return Resource(group, version, item.name, kind, namespaced=item.namespaced)
         return None
 
-    async def _preferred(self, client: Client, group: str) -> str:
+    async def _find_preferred_version(self, client: Client, group: str) -> str:
         if not group:
             return "v1"
         preferred = _decode_group(await client.get_path(root_of(group))).preferred_version

@@ -1,18 +1,18 @@
-"""How many requests may be under way at once: as many as the API server answers well.
+"""Limits the requests that are in flight at the same time to as many as the API server answers well.
 
 Client ──▶ Limiter.slot() ──▶ one attempt at a request ──▶ its outcome moves the limit
 
-Additive increase, multiplicative decrease. While the limit is in use it grows by one per round of requests;
-429, 503 and timeouts halve it. A round is halved for once: requests that were sent before the last cut say
-nothing new. Above where it started, the limit grows only
-while answers come about as fast as from a server that is not pressed: more requests would just queue there.
+The rule is additive increase, multiplicative decrease. While the limit is used up, it grows by one per round of
+requests; 429, 503 and timeouts halve it. It is halved once per round: requests that were sent before the last cut
+bring no new information. Above its initial value, the limit grows only while answers arrive about as fast as from a
+server without load: more requests would just queue there.
 
-Retry-After holds back requests of its own scope alone (reads, or writes, of one resource in one namespace): any
-admission webhook may answer 429 for an object of one tenant. Whose scope is held for longer than a moment is not kept
-waiting but gets HeldBackError, which says when to come back, so that no worker stands still for it.
+Retry-After delays only requests of its own scope (reads, or writes, of one resource in one namespace), because any
+admission webhook may answer 429 for an object of one tenant. When a scope is held for longer than a moment, its
+requests do not wait. They raise HeldBackError with the remaining time, so that no worker is blocked.
 
-Who waits is served first come, first served, in two lanes: priority 1 (a subject that already has writes
-behind it) before priority 0, though one in eight goes to lane 0 so that it never starves.
+Requests wait in two lanes, each first come, first served: priority 1 (a subject that already has writes behind it)
+before priority 0. One in eight slots goes to lane 0, so that it never starves.
 """
 
 import asyncio
@@ -41,36 +41,37 @@ __all__ = ["Limiter", "LimiterStats"]
 _LOG: Final = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 3.0
-"""So long a request waits for the end of a hold."""
+"""Seconds that a request waits for the end of a hold."""
 
 _LANE_0_SHARE = 8
-_SLOW_FACTOR = 3.0  # an answer this many times slower than usual is no reason to send more
-_SLOW_FLOOR_S = 0.02  # ... unless it is this fast: below it, jitter of the machine is all there is
+_SLOW_FACTOR = 3.0  # an answer this many times slower than usual does not raise the limit
+_SLOW_FLOOR_S = 0.02  # ... unless it is faster than this: below it, only jitter of the machine is measured
 
 
 class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a limiter is. Latency is in seconds, of answered requests."""
+    """State of a limiter. Latency is in seconds, of answered requests."""
 
     limit: int
     in_flight: int
     waiting: int
     waiting_priority: int
-    """... of which in the lane that goes first."""
+    """... of which in the lane with priority."""
     held_s: Mapping[str, float]
     """Seconds until requests may start again (Retry-After), by scope."""
     holds: int
-    """How often a scope was held back."""
+    """Number of times that a scope was held back."""
     usual_latency_s: float
-    """... while the server is not pressed."""
+    """... while the server is not under load."""
     started: int
     cuts: int
-    """How often the limit was halved."""
+    """Number of times that the limit was halved."""
 
 
 class Limiter:
-    """Adaptive concurrency for one API server. Belongs to one event loop, whose time it uses.
+    """Adaptive concurrency for one API server. Belongs to one event loop and uses its time.
 
-    `start`, `minimum` and `maximum` are requests under way. `longest_hold_s`: no Retry-After counts for longer.
+    `start`, `minimum` and `maximum` count requests in flight. `longest_hold_s`: the longest Retry-After that is
+    followed.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Limiter:
         self._lanes: tuple[deque[asyncio.Future[None]], deque[asyncio.Future[None]]] = (deque(), deque())
         self._ahead = 0  # slots given to lane 1 in a row while lane 0 waited
         self._held_until: dict[str, float] = {}
-        """When each scope goes on, in the loop's seconds; the next hold forgets those that are over."""
+        """Time in the event loop at which each hold ends. The next hold removes expired entries."""
         self._holds = 0
         self._usual_s = 0.0
         self._last_cut = float("-inf")
@@ -102,18 +103,19 @@ class Limiter:
         self._cuts = 0
 
     def slot(self, *, priority: int = 0, scope: str = "") -> "_Slot":
-        """Wait for a turn, and hold it while one request is under way. `scope`: what a Retry-After is about.
+        """Wait for a slot, and hold it while one request is in flight. `scope`: the requests that a Retry-After
+        affects.
 
-        The exception that leaves the block (or none) is what the limiter learns from: raise the error of an
-        answer inside it. Waiting can be cancelled. Entering raises HeldBackError.
+        The limiter learns from the exception that leaves the block (or none), so raise the error of an answer inside
+        it. Waiting can be cancelled. Entering raises HeldBackError.
         """
         return _Slot(self, priority, scope)
 
     def stats(self) -> LimiterStats:
-        """Current use of the limiter."""
+        """Return the current use of the limiter."""
         try:
             now = asyncio.get_running_loop().time()
-        except RuntimeError:  # asked from outside the loop
+        except RuntimeError:  # called outside the event loop
             now = float("inf")
         return LimiterStats(
             limit=int(self._limit),
@@ -130,49 +132,49 @@ class Limiter:
     # ── turns ────────────────────────────────────────────────────────────────
 
     async def acquire(self, loop: asyncio.AbstractEventLoop, priority: int, scope: str) -> None:
-        """Enters a slot."""
+        """Enter a slot."""
         while (left_s := self._held_until.get(scope, 0.0) - loop.time()) > 0:
             if left_s > PATIENCE_S:
                 raise HeldBackError(_held_back(scope), retry_after_s=left_s)
             await asyncio.sleep(left_s)
-        await self._turn(loop, priority)
+        await self._wait_for_slot(loop, priority)
         self._started += 1
 
     def release(
         self, loop: asyncio.AbstractEventLoop, err: BaseException | None, began: float, scope: str
     ) -> None:
-        """Leaves a slot that was entered at `began`."""
+        """Leave a slot that was entered at `began`."""
         if err is None:
             self._learn_from_answer(loop.time() - began)
         else:
             self._learn_from_error(loop, err, began, scope)
         self._in_flight -= 1
-        self._admit(loop)
+        self._give_slots(loop)
 
-    async def _turn(self, loop: asyncio.AbstractEventLoop, priority: int) -> None:
+    async def _wait_for_slot(self, loop: asyncio.AbstractEventLoop, priority: int) -> None:
         lane = self._lanes[1 if priority > 0 else 0]
         if self._may_start(loop) and not lane and not self._lanes[1]:
             self._in_flight += 1
             return
         turn = loop.create_future()
         lane.append(turn)
-        self._admit(loop)
+        self._give_slots(loop)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                with suppress(ValueError):  # `_admit` may have come across it already
+                with suppress(ValueError):  # `_give_slots` may have removed it already
                     lane.remove(turn)
             else:
-                self._in_flight -= 1  # the turn came and the waiter left in the same moment
-                self._admit(loop)
+                self._in_flight -= 1  # the slot was given and the waiter was cancelled at the same time
+                self._give_slots(loop)
             raise
 
     def _may_start(self, loop: asyncio.AbstractEventLoop) -> bool:
         return self._in_flight < int(self._limit)
 
-    def _admit(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give free slots to those who wait."""
+    def _give_slots(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give free slots to waiting requests."""
         while (self._lanes[0] or self._lanes[1]) and self._may_start(loop):
             turn = self._next_lane().popleft()
             if not turn.cancelled():
@@ -202,9 +204,9 @@ class Limiter:
         elif elapsed_s < self._usual_s:
             self._usual_s += 0.1 * (elapsed_s - self._usual_s)
         elif self._in_flight <= limit // 2:
-            # Upwards only while the server is not pressed; else its queue would count as usual in the end.
+            # Increase slowly only while the server is not under load; otherwise its queue would count as usual.
             self._usual_s += 0.05 * (elapsed_s - self._usual_s)
-        # A limit that is not in use must not grow: nothing was learned about it.
+        # A limit that is not used up must not grow: nothing was learned about it.
         if self._in_flight >= limit - 1 and (is_fast or self._limit < self._start):
             self._limit = min(float(self._maximum), self._limit + 1 / self._limit)
 
@@ -215,28 +217,28 @@ class Limiter:
             return
         now = loop.time()
         if isinstance(err, ApiError) and err.retry_after_s:
-            self._hold(scope, now, now + min(err.retry_after_s, self._longest_hold_s), err.code)
+            self._hold_back(scope, now, now + min(err.retry_after_s, self._longest_hold_s), err.code)
         if began <= self._last_cut:
             return
         self._last_cut = now
         self._cuts += 1
         self._limit = max(float(self._minimum), self._limit / 2)
 
-    def _hold(self, scope: str, now: float, until: float, code: int) -> None:
+    def _hold_back(self, scope: str, now: float, until: float, code: int) -> None:
         before = self._held_until.get(scope, 0.0)
         if until <= before:
             return
         if before <= now:
             self._held_until = {name: time for name, time in self._held_until.items() if time > now}
             self._holds += 1
-            # What lasts for less is the everyday of a busy API server.
+            # Short holds are normal for a busy API server.
             level = logging.WARNING if until - now > PATIENCE_S else logging.DEBUG
             _LOG.log(level, "%s: held back for %g s, as the answer asks (%d)", scope, until - now, code)
         self._held_until[scope] = until
 
 
 class _Slot:
-    """One turn. A class of its own costs a third of what a generator does, and every request takes one."""
+    """A slot. A separate class costs a third of a generator, and every request uses one."""
 
     __slots__ = ("_began", "_limiter", "_loop", "_priority", "_scope")
 
@@ -258,7 +260,7 @@ class _Slot:
 
 def _is_overload(err: BaseException) -> bool:
     if isinstance(err, TooManyRequestsError):
-        # A disruption budget's 429 is about one pod, not about the server.
+        # The 429 of a disruption budget concerns one pod, not the server.
         return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
     return isinstance(err, ServerUnavailableError | RequestTimeoutError | ServerTimeoutError)
 

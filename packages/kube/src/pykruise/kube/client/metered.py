@@ -1,10 +1,10 @@
-"""A transport that counts what goes through it: requests by verb and resource, answers, durations, refusals.
+"""A transport that counts requests by verb and resource, answers, durations and refusals.
 
 Client ──▶ MeteredTransport ──▶ any Transport
 
-What a manager asks of an API server is its cost to the cluster; benches, the demo and metrics read it here.
-A request that RBAC refuses is logged the first time, so that a missing right is one clear line however
-often it is asked for again.
+The requests of a manager are its cost to the cluster; benches, the demo and metrics read them here. A request that
+RBAC refuses is logged the first time, so that a missing permission is one clear line however often it is requested
+again.
 """
 
 import asyncio
@@ -22,8 +22,9 @@ __all__ = ["MeteredTransport"]
 _log = logging.getLogger(__name__)
 
 _RIGHTS = " cannot "
-"""Pattern of the message with which an API server's authorizer refuses a request: `User "x" cannot list resource "pods"
-…`."""
+"""Part of the message with which an API server's authorizer refuses a request: `User "x" cannot list resource "pods"
+…`.
+"""
 
 
 class MeteredTransport(WrappedTransport):
@@ -37,17 +38,17 @@ class MeteredTransport(WrappedTransport):
         self.durations: dict[str, Histogram] = {}
         """Durations by method."""
         self.missing_rights: Counter[str] = Counter()
-        """As `requests`, of which RBAC refused."""
+        """Requests that RBAC refused, named as in `requests`."""
 
     @property
     def writes(self) -> int:
-        """Everything but reads and watches."""
+        """Number of requests other than reads and watches."""
         return sum(count for what, count in self.requests.items() if not what.startswith(("GET ", "WATCH ")))
 
     async def request(self, request: Request, /) -> Response:
-        """Count and pass on."""
+        """Count the request and pass it on."""
         method = request.method
-        what = f"{method} {_resource(request.path)}"
+        what = f"{method} {_resource_of(request.path)}"
         self.requests[what] += 1
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -62,17 +63,17 @@ class MeteredTransport(WrappedTransport):
                 durations = self.durations[method] = Histogram()
             durations.observe(loop.time() - started)
         if status == 403 and _RIGHTS.encode() in answer.body:
-            self._refused(what, error_for(403, answer.body))
+            self._note_refusal(what, error_for(403, answer.body))
         return answer
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Count and pass on."""
-        what = f"WATCH {_resource(request.path)}"
+        """Count the stream and pass it on."""
+        what = f"WATCH {_resource_of(request.path)}"
         self.requests[what] += 1
-        return self._opened(what, self._inner.stream(request))
+        return self._open_stream(what, self._inner.stream(request))
 
     @asynccontextmanager
-    async def _opened(
+    async def _open_stream(
         self, what: str, stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         async with AsyncExitStack() as stack:
@@ -80,18 +81,20 @@ class MeteredTransport(WrappedTransport):
                 lines = await stack.enter_async_context(stream)
             except ForbiddenError as error:
                 if _RIGHTS in str(error):
-                    self._refused(what, error)
+                    self._note_refusal(what, error)
                 raise
             yield lines
 
-    def _refused(self, what: str, error: Exception) -> None:
+    def _note_refusal(self, what: str, error: Exception) -> None:
         self.missing_rights[what] += 1
         if self.missing_rights[what] == 1:
             _log.error("a right is missing, %s is refused: %s", what, error)
 
 
-def _resource(path: str) -> str:
-    """`/apis/apps/v1/namespaces/x/deployments/web/scale` is `deployments/scale`; other paths stay."""
+def _resource_of(path: str) -> str:
+    """Return the resource of a path: `/apis/apps/v1/namespaces/x/deployments/web/scale` is `deployments/scale`. Other
+    paths are returned unchanged.
+    """
     parts = path.strip("/").split("/")
     if parts[0] == "api":
         rest = parts[2:]

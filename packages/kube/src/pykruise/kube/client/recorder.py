@@ -1,10 +1,11 @@
-"""Events: what a controller wants people to read under `kubectl describe`.
+"""Events: messages of a controller that people read in `kubectl describe`.
 
-controllers ──▶ record() (at once, never fails) ──▶ buffer ──▶ run() or flush() ──▶ POST, later PATCH count
+controllers ──▶ record() (returns immediately, never fails) ──▶ buffer ──▶ run() or flush() ──▶ POST, later PATCH
+count
 
-An event is a courtesy. It is written in the background, one at a time; what repeats within ten minutes raises
-the count of the event that is there; a flood from one object is cut off, and a full buffer loses its oldest.
-Nothing of that reaches the caller, `stats()` counts it.
+Events are best effort. They are written in the background, one at a time. An event that repeats within ten minutes
+raises the count of the stored event. Too many events of one object are dropped, and a full buffer loses its oldest
+event. The caller does not notice any of this; `stats()` counts it.
 """
 
 import asyncio
@@ -36,16 +37,16 @@ from pykruise.kube.resources import EVENTS, Resource
 __all__ = ["CODE", "EventMemory", "EventRecorder"]
 
 CODE = "pykruise.io/code"
-"""Annotation of an event about a write that failed: why, as a code (runtime/reasons.py)."""
+"""Annotation of an event about a failed write: the reason as a code (runtime/reasons.py)."""
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_MAX_MESSAGE_BYTES = 1024  # what the API server accepts
+_MAX_MESSAGE_BYTES = 1024  # limit of the API server
 _MAX_NAME = 253
 _REMEMBERED = remembers("events, and objects that have them", entries=4_096, bytes_each=2_048)
-"""Events whose count can still be raised, and objects whose budget is known: of all recorders of a program together."""
+"""Limit of all recorders of a program together: events whose count can be raised, and objects whose budget is known."""
 _PENDING = remembers("events that wait to be written", entries=2_000, bytes_each=4_096)
 _TRIES = 5
 _RETRY_CAP_S = 60.0
@@ -54,19 +55,19 @@ _MAY_PASS = (TooManyRequestsError, InternalError, ServerUnavailableError, Server
 
 
 class RecorderStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a recorder is. Units: events, as recorded (a repetition counts)."""
+    """State of a recorder. The unit is a recorded event (a repetition counts)."""
 
     pending: int
-    """Different events that wait to be written."""
+    """Distinct events that wait to be written."""
     recorded: int
     written: int
-    """POSTs and PATCHes that succeeded."""
+    """Successful POSTs and PATCHes."""
     overflowed: int
     """Lost because the buffer was full."""
     limited: int
-    """Left out because their object had too many."""
+    """Dropped because their object had too many."""
     refused: int
-    """Given up: refused by the server (a namespace that terminates), or it never answered."""
+    """Given up: the server refused them (a terminating namespace), or never answered."""
 
 
 class _Event(NamedTuple):
@@ -88,7 +89,7 @@ class _Occurrences(msgspec.Struct):
     count: int
     tries: int = 0
     event_name: str = ""
-    """Given with the first POST and kept, so that a repeated one cannot make a second event."""
+    """Name chosen for the first POST and kept, so that a repeated POST cannot create a second event."""
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -117,20 +118,20 @@ class EventMemory:
         return len(self._written) + len(self._budgets)
 
     def take_written(self, event: bytes) -> "_Written | None":
-        """Takes the written record of an event out of the memory."""
+        """Remove the written record of an event from the memory and return it."""
         return self._written.pop(event, None)
 
     def put_written(self, event: bytes, written: "_Written", now: Instant) -> None:
-        """The latest; what is older than the window, and what is beyond the bound, is forgotten."""
+        """Remember a written event. Records older than the window, and records beyond the limit, are forgotten."""
         self._written[event] = written
         _forget_oldest(self._written, self._entries, lambda written: written.last < now - self.window_s)
 
     def spend(self, subject: bytes, now: Instant, *, burst: float, refill_s: float) -> bool:
-        """Whether the object may have another event."""
+        """Take one event from the object's budget; returns whether there was one."""
         budget = self._budgets.pop(subject, None) or _Budget(burst, now)
         budget.tokens = min(burst, budget.tokens + max(0.0, now - budget.at) / refill_s)
         budget.at = now
-        self._budgets[subject] = budget  # last again: the oldest are forgotten first
+        self._budgets[subject] = budget  # moved to the end: the oldest are forgotten first
         _forget_oldest(self._budgets, self._entries, lambda budget: budget.at < now - burst * refill_s)
         if budget.tokens < 1:
             return False
@@ -139,12 +140,12 @@ class EventMemory:
 
 
 class EventRecorder:
-    """Writes core/v1 Events in the name of `component`, which works on the node `host` (empty: on none).
+    """Writes core/v1 Events on behalf of `component`, which runs on the node `host` (empty: not on a node).
 
-    `run()` does the writing until it is cancelled; `flush()` writes what is left before the program ends.
-    `window_s`: how long after its last occurrence an event counts as repeated. `capacity`: how many different
-    events may wait. `memory`: shared by the recorders of a program; None: its own. Each object may have `burst`
-    events at once, and one more every `refill_s`.
+    `run()` writes until it is cancelled; `flush()` writes the remaining events before the program ends. `window_s`:
+    seconds after its last occurrence during which an event counts as repeated. `capacity`: distinct events that may
+    wait. `memory`: shared by the recorders of a program; None: a separate one. Each object may have `burst` events
+    immediately, and one more every `refill_s`.
     """
 
     def __init__(
@@ -188,20 +189,20 @@ class EventRecorder:
         code: str = "",
         count: int = 1,
     ) -> None:
-        """Say that something happened to an object, `count` times. Returns at once and never raises.
+        """Record that something happened to an object, `count` times. Returns immediately and never raises.
 
-        `reason` is one CamelCase word; `message` is cut at 1024 bytes. Events of cluster-scoped objects
-        (empty namespace) are kept in the namespace `default`. `code`: why, for programs: the
-        annotation CODE.
+        `reason` is one CamelCase word; `message` is cut at 1024 bytes. Events of cluster-scoped objects (empty
+        namespace) are stored in the namespace `default`. `code`: the reason for programs, stored as the annotation
+        CODE.
         """
         self._counts["recorded"] += count
-        event = _Event(resource, namespace, name, uid, warning, reason, _cut(message), code)
+        event = _Event(resource, namespace, name, uid, warning, reason, _shorten(message), code)
         now = self._clock()
         if waiting := self._pending.get(event):
             waiting.count += count
             waiting.last = now
             return
-        subject = _digest(self._component, resource.kind, resource.group, namespace, name, uid)
+        subject = _compute_digest(self._component, resource.kind, resource.group, namespace, name, uid)
         if not self._memory.spend(subject, now, burst=float(self._burst), refill_s=self._refill_s):
             self._counts["limited"] += count
             return
@@ -210,7 +211,7 @@ class EventRecorder:
         self._something.set()
 
     async def run(self) -> NoReturn:
-        """Write events as they come, until cancelled."""
+        """Write events as they are recorded, until cancelled."""
         while True:
             await self._something.wait()
             failures = await self._write_next()
@@ -219,7 +220,7 @@ class EventRecorder:
                 await asyncio.sleep(self._rng.uniform(cap / 2, cap))
 
     async def flush(self, *, timeout_s: float = 5.0) -> None:
-        """Write what is pending now, each once, for `timeout_s` at most."""
+        """Try to write each pending event once, within `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 for _ in range(len(self._pending)):
@@ -254,7 +255,7 @@ class EventRecorder:
     # ── writing ──────────────────────────────────────────────────────────────
 
     async def _write_next(self) -> int:
-        """Write the oldest pending event. Returns how often this one has failed so far; 0: go on."""
+        """Write the oldest pending event. Returns how often this event has failed so far; 0: continue."""
         async with self._writing:
             if not self._pending:
                 self._something.clear()
@@ -265,7 +266,7 @@ class EventRecorder:
             if not self._pending:
                 self._something.clear()
             try:
-                written = await self._write(event, occurrences)
+                written = await self._write_event(event, occurrences)
                 self._memory.put_written(self._digest_of(event), written, self._clock())
                 self._counts["written"] += 1
             except KubeError as err:
@@ -275,22 +276,22 @@ class EventRecorder:
                 ):
                     self._put_back(event, occurrences)
                     return occurrences.tries
-                # A namespace that terminates takes no new events; no rights, no events.
+                # A terminating namespace accepts no new events. Without permission no event can be written.
                 self._counts["refused"] += occurrences.count
                 _log.debug("event %s of %s/%s given up: %s", event.reason, event.namespace, event.name, err)
             except BaseException:
-                self._put_back(event, occurrences)  # cancelled: flush() may still have it
+                self._put_back(event, occurrences)  # cancelled: flush() may still write it
                 raise
             return 0
 
-    async def _write(self, event: _Event, occurrences: _Occurrences) -> _Written:
+    async def _write_event(self, event: _Event, occurrences: _Occurrences) -> _Written:
         known = self._memory.take_written(self._digest_of(event))
         if known is not None and occurrences.first - known.last <= self._memory.window_s:
             try:
                 return await self._raise_count(event, known, occurrences)
             except NotFoundError:
-                pass  # the API server forgets events after an hour, or whenever it likes
-        return await self._create(event, occurrences)
+                pass  # the API server deletes events after an hour, or earlier
+        return await self._create_event(event, occurrences)
 
     async def _raise_count(self, event: _Event, known: _Written, occurrences: _Occurrences) -> _Written:
         count = known.count + occurrences.count
@@ -305,32 +306,30 @@ class EventRecorder:
         except NotFoundError:
             raise
         except BaseException:
-            self._memory.put_written(
-                self._digest_of(event), known, known.last
-            )  # still there, for the next try
+            self._memory.put_written(self._digest_of(event), known, known.last)  # kept for the next try
             raise
         return _Written(known.name, occurrences.last, count)
 
-    async def _create(self, event: _Event, occurrences: _Occurrences) -> _Written:
+    async def _create_event(self, event: _Event, occurrences: _Occurrences) -> _Written:
         name = occurrences.event_name = occurrences.event_name or self._name_for(event.name)
-        body = self._document(name, event, occurrences)
-        with suppress(AlreadyExistsError):  # an earlier try got through, only its answer did not
+        body = self._build_event(name, event, occurrences)
+        with suppress(AlreadyExistsError):  # an earlier try succeeded, but its answer was lost
             await self._client.create(EVENTS, event.namespace or "default", body)
         return _Written(name, occurrences.last, occurrences.count)
 
     def _digest_of(self, event: _Event) -> bytes:
-        """Digest of an event, short for messages of any length."""
+        """Return a digest of an event, short for messages of any length."""
         about = event.resource
         texts = (about.kind, about.group, event.namespace, event.name, event.uid)
         said = (event.reason, event.message, event.code)
-        return _digest(self._component, str(event.warning), *texts, *said)
+        return _compute_digest(self._component, str(event.warning), *texts, *said)
 
     def _name_for(self, subject: str) -> str:
-        """`<object>.<16 hex digits>`: time in microseconds, so names sort, and 12 bits of chance."""
+        """Return `<object>.<16 hex digits>`: time in microseconds, so that names sort, and 12 random bits."""
         stamp = (int(self._clock() * 1_000_000) << 12 | self._rng.getrandbits(12)) & 0xFFFF_FFFF_FFFF_FFFF
         return f"{subject[: _MAX_NAME - 17].rstrip('-.')}.{stamp:016x}"
 
-    def _document(self, name: str, event: _Event, occurrences: _Occurrences) -> dict[str, Any]:
+    def _build_event(self, name: str, event: _Event, occurrences: _Occurrences) -> dict[str, Any]:
         involved = {
             "apiVersion": event.resource.api_version,
             "kind": event.resource.kind,
@@ -360,19 +359,19 @@ class EventRecorder:
         }
 
 
-def _cut(message: str) -> str:
+def _shorten(message: str) -> str:
     data = message.encode("utf-8", "replace")
     if len(data) <= _MAX_MESSAGE_BYTES:
         return message
     return data[: _MAX_MESSAGE_BYTES - 3].decode("utf-8", "ignore") + "..."
 
 
-def _digest(*texts: str) -> bytes:
+def _compute_digest(*texts: str) -> bytes:
     return blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def _forget_oldest(table: dict[bytes, T], keep: int, is_old: Callable[[T], bool]) -> None:
-    """The oldest come first."""
+    """Remove entries from the start of the table, which has the oldest first."""
     while table:
         oldest = next(iter(table))
         if len(table) <= keep and not is_old(table[oldest]):

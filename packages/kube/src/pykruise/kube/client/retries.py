@@ -1,9 +1,9 @@
-"""Which requests are repeated, and when.
+"""Rules about which requests are repeated, and when.
 
 error ──▶ is_read_repeatable(), is_write_repeatable() ──▶ RetryPolicy.wait_s()
 
-Pure. A read is repeated after anything that may pass, a write only when the server surely did not process it. Every
-wait is bounded and jittered, so that many clients do not come back at the same moment.
+Pure. A read is repeated after any temporary error, a write only when the server certainly did not process it. Every
+wait is bounded and jittered, so that many clients do not return at the same moment.
 """
 
 import random
@@ -35,47 +35,48 @@ _MAY_PASS: Final = (
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how long a request is repeated, where repeating is safe."""
+    """Number and duration of repetitions, where repeating is safe."""
 
     reads: int = 5
     """Repetitions of a GET or of one page of a list."""
     writes: int = 3
-    """Repetitions of a write that was surely not processed."""
+    """Repetitions of a write that was certainly not processed."""
     base_s: float = 0.2
-    """The first wait is up to this long; each further one up to twice the one before (full jitter)."""
+    """The first wait is up to this long; each further one up to twice the previous one (full jitter)."""
     cap_s: float = 10.0
     total_s: float = 60.0
-    """No repetition starts later than this after the first attempt."""
+    """Seconds after the first attempt until which a repetition may start."""
     patience_s: float = 3.0
-    """A request whose answer asks for a longer wait is not repeated: the caller gets the time, and can do something
-    else until then. A worker of a controller would stand still for one tenant's objects."""
+    """A request is not repeated when the answer requests a longer wait: the caller gets the time and can do something
+    else until then. Otherwise one tenant's objects would block a worker of a controller.
+    """
 
     def wait_s(self, err: KubeError, failures: int, rng: random.Random) -> float:
-        """Seconds before the next attempt: what the server asked for, and jitter on top."""
+        """Return the seconds before the next attempt: the time that the server requested, plus jitter."""
         asked = err.retry_after_s if isinstance(err, ApiError) else None
         return (asked or 0.0) + rng.uniform(0, min(self.cap_s, self.base_s * 2 ** (failures - 1)))
 
     def is_too_long(self, err: KubeError) -> bool:
-        """Whether the server asks for more than `patience_s`."""
+        """Whether the server requests a wait of more than `patience_s`."""
         return isinstance(err, ApiError) and (err.retry_after_s or 0.0) > self.patience_s
 
 
 def is_read_repeatable(err: KubeError) -> bool:
-    """Whether a read may be tried again: after anything that may pass."""
-    # What is too large is so the next time too, and each time costs what it is bounded by.
+    """Whether a read may be tried again: after any temporary error."""
+    # An answer that is too large will be too large again, and each try transfers the maximum size.
     return isinstance(err, _MAY_PASS) and not isinstance(err, AnswerTooLargeError)
 
 
 def is_write_repeatable(err: KubeError) -> bool:
-    """True when the server surely did not process the write: it was refused at the door, or never sent."""
+    """Whether the server certainly did not process the write: it was rejected before processing, or never sent."""
     match err:
         case UnreachableError():
             return True
         case TooManyRequestsError():
-            # A disruption budget's 429 is an answer to this very request, and lasts until pods come back.
+            # The 429 of a disruption budget answers this very request, and lasts until pods are available again.
             return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
         case ServerUnavailableError():
-            # Without Retry-After it may come from something between here and there, after the fact.
+            # Without Retry-After, the answer may come from a proxy after the server has processed the request.
             return err.code == 503 and err.retry_after_s is not None
         case _:
             return False

@@ -4,20 +4,20 @@ Client ──Request in the hub version──▶ StoredVersionTransport ──in
        ◀──answers and watch events, converted───────────────┘
                     discovery ──▶ StoredVersions: which version of each kind is stored
 
-An API server asks a conversion webhook whenever a client reads another version than the stored one. While two managers
-run side by side either of them may answer, so a manager that reads the stored version depends on no webhook; and on a
-cluster that serves the older version alone there is nothing else to read.
+An API server calls a conversion webhook whenever a client reads a version other than the stored one. While two
+managers run side by side either of them may answer, so a manager that reads the stored version depends on no webhook.
+A cluster that serves only the older version offers no other version to read anyway.
 
-What is converted (kube/schemas/conversion.py):
+The transport converts (kube/schemas/conversion.py):
 
 - objects in bodies and answers, in lists and in watch events;
-- `apiVersion` in `metadata.ownerReferences` of everything that is written, since a garbage collector must find the
-  owner's kind in a served version;
-- patches. A merge patch of metadata, or of a status that both versions write alike, is sent as it is. Any other patch
-  is applied to the object as it is now, and the difference is sent with that object's resourceVersion; a conflict is
-  tried again `MOST_TRIES` times.
+- `apiVersion` in `metadata.ownerReferences` of all written objects, since a garbage collector must find the owner's
+  kind in a served version;
+- patches. A merge patch of metadata, or of a status that is the same in both versions, is sent unchanged. Any other
+  patch is applied to the object as it is stored now, and the difference is sent with that object's resourceVersion; a
+  conflict is tried again `MOST_TRIES` times.
 
-Objects that were converted carry the annotation `STORED_VERSION` in memory; it is never sent.
+Converted objects carry the annotation `STORED_VERSION` in memory; it is never sent.
 """
 
 import base64
@@ -53,39 +53,41 @@ __all__ = [
 ]
 
 STORED_VERSION: Final = "pykruise.io/stored-version"
-"""Annotation, in memory only: the version that the object was read in, where that is not the hub version."""
+"""Annotation, in memory only: the version in which the object was read, when that is not the hub version."""
 
 MOST_TRIES: Final = 4
-"""Attempts at one patch that is worked out here, when others write the object meanwhile."""
+"""Attempts at one patch that is computed here, when other clients write the object at the same time."""
 
 _OK: Final = range(200, 300)
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
 _GROUP_AT: Final = 2
-"""Where a path has its group: `/apis/<group>/…`."""
+"""Index of the group in the parts of a path: `/apis/<group>/…`."""
 _PATCH_ERROR: Final = {400: "BadRequest", 422: "Invalid"}
 
 _DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
-"""Parts of an object that a merge patch may change without being worked out here."""
+"""Parts of an object that a merge patch may change without being computed here."""
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """`storageVersionHash` as discovery has it. Rule: k8s.io/apiserver `discovery.StorageVersionHash`."""
+    """Return the `storageVersionHash` of discovery. Same rule as k8s.io/apiserver `discovery.StorageVersionHash`."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 
 
 def stored_version_of(annotations: Mapping[str, str], *, hub: str) -> str:
-    """The version that an object is stored in, by its annotations as a client of this program sees them."""
+    """Return the version in which an object is stored, according to its annotations as a client of this program sees
+    them.
+    """
     return annotations.get(STORED_VERSION, hub)
 
 
 class _Target(msgspec.Struct, frozen=True):
-    """A request about a kind that is stored in another version."""
+    """Target of a request about a kind that is stored in another version."""
 
     conversion: Conversion
     version: str
-    """The stored one."""
+    """The stored version."""
     path: str
     """Path of the request, in the stored version."""
     name: str
@@ -103,7 +105,7 @@ class _Target(msgspec.Struct, frozen=True):
 
 
 class _Kind(msgspec.Struct):
-    """One resource of a group, as discovery shows it."""
+    """A resource of a group, as discovery describes it."""
 
     kind: str
     hashes: dict[str, str]
@@ -115,10 +117,10 @@ _Group = Mapping[str, _Kind]
 
 
 class StoredVersions:
-    """The version in which a cluster stores each kind of some groups, by discovery.
+    """The version in which a cluster stores each kind of some groups, according to discovery.
 
-    One round of discovery a group, when it is first asked for and after `forget()`. A kind whose stored version the
-    cluster does not tell counts as stored in the hub version where that is served, else in the older one.
+    Each group needs one round of discovery, at its first use and after `forget()`. When the cluster does not publish
+    the stored version of a kind, the hub version counts as stored if it is served, else the older one.
     """
 
     def __init__(self, transport: Transport, conversions: Conversions, *, groups: Iterable[str]) -> None:
@@ -129,35 +131,36 @@ class StoredVersions:
         self._has_older: dict[str, bool] = {}
 
     def forget(self, group: str) -> None:
-        """Ask again before the next request about this group: its definitions may have changed."""
+        """Run discovery again before the next request about this group: its CRDs may have changed."""
         self._known.pop(group, None)
         self._has_older.pop(group, None)
 
     async def of(self, resource: Resource) -> str:
-        """The version in which objects of this resource are stored."""
+        """Return the version in which objects of this resource are stored."""
         result = await self.older(resource.group, resource.plural)
         return resource.version if result is None else result[1]
 
     async def older(self, group: str, plural: str) -> tuple[Conversion, str] | None:
-        """How objects of a resource are converted, and the stored version; None: it is stored in its hub version, has
-        one version, or is another program's."""
+        """Return the conversion of a resource's objects and the stored version. None: the resource is stored in its
+        hub version, has only one version, or belongs to another program.
+        """
         known = (await self._kinds_of(group)).get(plural)
-        return None if known is None else self._choose(group, known)
+        return None if known is None else self._choose_older(group, known)
 
     async def older_of_kind(self, group: str, kind: str) -> str | None:
-        """The stored version of a kind, where that is not its hub version."""
+        """Return the stored version of a kind if it is not its hub version, else None."""
         known = next((item for item in (await self._kinds_of(group)).values() if item.kind == kind), None)
-        result = None if known is None else self._choose(group, known)
+        result = None if known is None else self._choose_older(group, known)
         return None if result is None else result[1]
 
     async def has_older(self, group: str) -> bool:
         """Whether any kind of the group is stored in another version than its hub version."""
         known = await self._kinds_of(group)
         if group not in self._has_older:
-            self._has_older[group] = any(self._choose(group, kind) for kind in known.values())
+            self._has_older[group] = any(self._choose_older(group, kind) for kind in known.values())
         return self._has_older[group]
 
-    def _choose(self, group: str, known: _Kind) -> tuple[Conversion, str] | None:
+    def _choose_older(self, group: str, known: _Kind) -> tuple[Conversion, str] | None:
         conversion = self._conversions.get((group, known.kind))
         if conversion is None:
             return None
@@ -169,30 +172,30 @@ class StoredVersions:
             return {}
         known = self._known.get(group)
         if known is None:
-            known = self._known[group] = await self._discovered(group)
+            known = self._known[group] = await self._discover_group(group)
         return known
 
-    async def _discovered(self, group: str) -> _Group:
+    async def _discover_group(self, group: str) -> _Group:
         result: dict[str, _Kind] = {}
-        for served in (await self._read(f"/apis/{group}")).get("versions") or ():
+        for served in (await self._read_discovery(f"/apis/{group}")).get("versions") or ():
             version = served.get("version", "")
-            for row in (await self._read(f"/apis/{group}/{version}")).get("resources") or ():
+            for row in (await self._read_discovery(f"/apis/{group}/{version}")).get("resources") or ():
                 plural = row.get("name", "")
                 if plural and "/" not in plural:
                     known = result.setdefault(plural, _Kind(row.get("kind", ""), {}))
                     known.hashes[version] = row.get("storageVersionHash", "")
         return result
 
-    async def _read(self, path: str) -> Document:
-        """A document of discovery; empty where the cluster has none, or does not show it."""
+    async def _read_discovery(self, path: str) -> Document:
+        """Return a document of discovery; empty where the cluster has none, or does not permit reading it."""
         answer = await self._transport.request(Request("GET", path, headers={"accept": "application/json"}))
         if answer.status not in _OK:
             return {}
-        return _parsed(answer.body, path)
+        return _parse(answer.body, path)
 
 
 def _choose_version(conversion: Conversion, hashes: Mapping[str, str]) -> str:
-    """`hashes`: by served version, the hash of the stored one; empty: the cluster does not tell."""
+    """Return the stored version. `hashes`: served version to the hash of the stored version; empty: not published."""
     resource = conversion.resource
     served = [version for version in conversion.versions if version in hashes]
     for version in served:
@@ -202,9 +205,9 @@ def _choose_version(conversion: Conversion, hashes: Mapping[str, str]) -> str:
 
 
 class StoredVersionTransport(WrappedTransport):
-    """Sends what clients ask in hub versions in the stored versions. See the top of this module.
+    """Sends requests that clients make in hub versions in the stored versions. See the module's text.
 
-    Its owner calls `forget()` when definitions change; a 404 about a kind does so too.
+    Its owner calls `forget()` when CRDs change; a 404 about a kind has the same effect.
     """
 
     def __init__(self, inner: Transport, conversions: Conversions, *, groups: Iterable[str]) -> None:
@@ -214,7 +217,7 @@ class StoredVersionTransport(WrappedTransport):
 
     @property
     def inner(self) -> Transport:
-        """The transport that sends requests as they are."""
+        """The wrapped transport, which sends requests unchanged."""
         return self._inner
 
     async def request(self, request: Request, /) -> Response:
@@ -224,15 +227,17 @@ class StoredVersionTransport(WrappedTransport):
         if target is None:
             answer = await self._inner.request(request)
         elif request.method == "PATCH":
-            answer = await self._patch(request, target)
+            answer = await self._send_patch(request, target)
         else:
-            answer = await self._inner.request(self._translated(request, target))
+            answer = await self._inner.request(self._to_stored_request(request, target))
         if answer.status == _NOT_FOUND and not _names_an_object(answer.body):
-            self._look_again(request.path)
+            self._forget_group_of(request.path)
         return answer if target is None else self._in_hub_version(answer, target)
 
-    def _look_again(self, path: str) -> None:
-        """After a 404: definitions may have come, or serve another version, since discovery was read."""
+    def _forget_group_of(self, path: str) -> None:
+        """Forget the group of a path after a 404: CRDs may have been created, or may serve another version, since
+        discovery.
+        """
         parts = path.split("/")
         if len(parts) > _GROUP_AT and parts[_GROUP_AT] in self.versions.groups:
             self.versions.forget(parts[_GROUP_AT])
@@ -243,27 +248,27 @@ class StoredVersionTransport(WrappedTransport):
         there = request if target is None else msgspec.structs.replace(request, path=target.path)
         try:
             async with self._inner.stream(there) as lines:
-                yield lines if target is None else self._lines(lines, target)
+                yield lines if target is None else self._convert_lines(lines, target)
         except NotFoundError:
-            self._look_again(request.path)
+            self._forget_group_of(request.path)
             raise
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """See `Transport.stream`."""
         return self._converted_stream(request)
 
-    async def _lines(self, lines: AsyncIterator[bytes], target: _Target) -> AsyncIterator[bytes]:
+    async def _convert_lines(self, lines: AsyncIterator[bytes], target: _Target) -> AsyncIterator[bytes]:
         async for line in lines:
-            event = _parsed(line, target.path)
+            event = _parse(line, target.path)
             obj = event.get("object")
             if isinstance(obj, dict):
                 event["object"] = self._to_hub(obj, target)
             yield orjson.dumps(event)
 
-    # ── where a request goes ─────────────────────────────────────────────────
+    # ── targets of requests ──────────────────────────────────────────────────
 
     async def _target_of(self, path: str) -> _Target | None:
-        """None: the request goes as it is."""
+        """Return the target of a request, or None: the request is sent unchanged."""
         parts = path.split("/")
         # "", "apis", group, version, ["namespaces", namespace,] plural, [name, [subresource]]
         if len(parts) < 5 or parts[1] != "apis" or parts[2] not in self.versions.groups:
@@ -279,21 +284,21 @@ class StoredVersionTransport(WrappedTransport):
         name, subresource = [*rest[1:3], "", ""][:2]
         return _Target(conversion, stored, there, name, subresource)
 
-    def _translated(self, request: Request, target: _Target) -> Request:
-        """A request other than a patch, in the stored version."""
+    def _to_stored_request(self, request: Request, target: _Target) -> Request:
+        """Return a request other than a patch in the stored version."""
         body = request.body
         if body and request.method in ("POST", "PUT") and target.subresource in ("", "status"):
-            body = orjson.dumps(self._to_stored(_parsed(body, target.path), target))
+            body = orjson.dumps(self._to_stored(_parse(body, target.path), target))
         return msgspec.structs.replace(request, path=target.path, body=body)
 
     # ── patches ──────────────────────────────────────────────────────────────
 
-    async def _patch(self, request: Request, target: _Target) -> Response:
+    async def _send_patch(self, request: Request, target: _Target) -> Response:
         kind, body = request.headers.get("content-type"), request.body or b"{}"
         if target.subresource not in ("", "status"):
             return await self._inner.request(msgspec.structs.replace(request, path=target.path))
         if kind == PatchType.APPLY:
-            applied = orjson.dumps(self._to_stored(_parsed(body, target.path), target))
+            applied = orjson.dumps(self._to_stored(_parse(body, target.path), target))
             return await self._inner.request(msgspec.structs.replace(request, path=target.path, body=applied))
         change = orjson.loads(body)
         if kind == PatchType.MERGE and _is_same_in_both(change, target.conversion):
@@ -320,12 +325,12 @@ class StoredVersionTransport(WrappedTransport):
         )
         if current.status not in _OK:
             return current
-        stored = _parsed(current.body, plain)
+        stored = _parse(current.body, plain)
         before = self._to_hub(stored, target)
         try:
             after = apply_json_patch(before, change) if is_json_patch else apply_merge_patch(before, change)
         except PatchError as error:
-            return _refusal(error, target)
+            return _to_refusal(error, target)
         difference = diff_merge(stored, self._to_stored(after, target))
         version = get_path(change, "metadata", "resourceVersion") or get_path(
             stored, "metadata", "resourceVersion"
@@ -342,7 +347,7 @@ class StoredVersionTransport(WrappedTransport):
             )
             if answer.status not in _OK:
                 break
-            version = get_path(_parsed(answer.body, path), "metadata", "resourceVersion")
+            version = get_path(_parse(answer.body, path), "metadata", "resourceVersion")
         return answer
 
     # ── documents ────────────────────────────────────────────────────────────
@@ -350,7 +355,7 @@ class StoredVersionTransport(WrappedTransport):
     def _in_hub_version(self, answer: Response, target: _Target) -> Response:
         if answer.status not in _OK or target.subresource not in ("", "status"):
             return answer
-        document = _parsed(answer.body, target.path)
+        document = _parse(answer.body, target.path)
         if isinstance(document.get("items"), list):
             document["apiVersion"] = (
                 target.hub if document.get("apiVersion") == target.stored else document["apiVersion"]
@@ -361,9 +366,9 @@ class StoredVersionTransport(WrappedTransport):
         return Response(answer.status, answer.headers, orjson.dumps(document))
 
     def _to_hub(self, document: Document, target: _Target) -> Document:
-        """An object of this kind in the hub version; anything else as it is.
+        """Return an object of this kind in the hub version; anything else unchanged.
 
-        An object that cannot be converted keeps its fields: whoever reads it says what is wrong with it.
+        An object that cannot be converted keeps its fields: its reader reports the error.
         """
         if (
             document.get("apiVersion") != target.stored
@@ -387,7 +392,7 @@ class StoredVersionTransport(WrappedTransport):
     # ── owners ───────────────────────────────────────────────────────────────
 
     async def _with_stored_owners(self, request: Request) -> Request:
-        """The request with owner references in the versions that are stored."""
+        """Return the request with owner references in the stored versions."""
         body = request.body
         if not body or request.method not in ("POST", "PUT", "PATCH") or b"ownerReferences" not in body:
             return request
@@ -407,7 +412,7 @@ class StoredVersionTransport(WrappedTransport):
 
 
 def _owner_references(body: Any) -> Iterable[Document]:
-    """The owner references of an object, of a merge patch or of a JSON patch."""
+    """Yield the owner references of an object, of a merge patch or of a JSON patch."""
     if isinstance(body, dict):
         lists = [get_path(body, "metadata", "ownerReferences")]
     else:
@@ -427,10 +432,10 @@ def _patched_references(operation: Document) -> Any:
 
 
 def _requests_of(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
-    """The patches that bring a difference about, each with its path.
+    """Return the patches that make a difference, each with its path.
 
-    Parts of a newer status are annotations in the older version, and a write of a status stores no annotations: they
-    are written first. What a conversion keeps beside them is left out, since the next status says it again.
+    Parts of a newer status are annotations in the older version, and a status write stores no annotations: they are
+    written first. Other annotations that a conversion keeps are left out, since the next status contains them again.
     """
     if not target.subresource:
         return [(plain, difference)] if difference else []
@@ -448,7 +453,7 @@ def _requests_of(difference: Document, plain: str, target: _Target) -> list[tupl
 
 
 def _names_an_object(body: bytes) -> bool:
-    """Whether a 404 says that an object is missing, and not that its kind is."""
+    """Whether a 404 reports a missing object, not a missing kind."""
     try:
         return bool(get_path(orjson.loads(body), "details", "name"))
     except orjson.JSONDecodeError:
@@ -456,7 +461,7 @@ def _names_an_object(body: bytes) -> bool:
 
 
 def _is_same_in_both(change: Any, conversion: Conversion) -> bool:
-    """Whether a merge patch says the same in both versions, whatever object it is applied to."""
+    """Whether a merge patch has the same meaning in both versions, for any object."""
     if not isinstance(change, dict) or not change.keys() <= _DECODED:
         return False
     if "status" not in change:
@@ -470,12 +475,12 @@ def _in_version(document: Document, api_version: str) -> Document:
 
 
 def _has_own_version(change: Any) -> bool:
-    """Whether a patch names the version that it is for, so that its sender must see the conflict."""
+    """Whether a patch names a resourceVersion. If so, its sender must see the conflict."""
     return isinstance(change, dict) and get_path(change, "metadata", "resourceVersion") is not None
 
 
-def _refusal(error: PatchError, target: _Target) -> Response:
-    """The answer that an API server gives to a patch that cannot be applied."""
+def _to_refusal(error: PatchError, target: _Target) -> Response:
+    """Return the answer that an API server gives to a patch that cannot be applied."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -488,7 +493,7 @@ def _refusal(error: PatchError, target: _Target) -> Response:
     return Response(error.code, {"content-type": "application/json"}, orjson.dumps(status))
 
 
-def _parsed(body: bytes, path: str) -> Document:
+def _parse(body: bytes, path: str) -> Document:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as err:

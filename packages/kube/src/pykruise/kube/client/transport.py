@@ -1,9 +1,9 @@
-"""The seam to an API server: a request with its answer, and a stream of lines.
+"""The interface to an API server: a request with its answer, and a stream of lines.
 
 Client and caches ──Request──▶ Transport ──▶ HTTP (transport.py) or the sandbox's API server core in the same process
-                                  └── WrappedTransport: what counts, refuses, delays or changes requests on their way
+                                  └── WrappedTransport: counts, refuses, delays or changes requests on their way
 
-Everything above this seam is the same code for both; tests put fault injection between them.
+Everything above this interface is the same code for both; tests inject faults between them.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -25,11 +25,13 @@ class Request(_RequestLine, frozen=True, kw_only=True):
     """A request to an API server: `Request("GET", "/version", timeout_s=5)`."""
 
     query: Mapping[str, str] = {}
-    """Not percent-encoded."""
+    """Query parameters, not percent-encoded."""
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     timeout_s: float | None = None
-    """For the whole answer; of a stream: for silence in it. None: the transport's own limit; of a stream: none."""
+    """Seconds for the whole answer, or of silence in a stream. None: the transport's own limit; for a stream: no
+    limit.
+    """
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -41,13 +43,12 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Transport(Protocol):
-    """How requests reach an API server."""
+    """Sends requests to an API server."""
 
     async def request(self, request: Request, /) -> Response:
         """Send one request and return its answer; an error status is an answer, not an exception.
 
-        Raises `TransportError` when there is no answer (its `sent` tells whether the request may
-        have taken effect).
+        Raises `TransportError` when no answer arrives (its `sent` is true when the request may have taken effect).
         """
         ...
 
@@ -61,12 +62,12 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release connections. Requests under way fail."""
+        """Release connections. Requests in flight fail."""
         ...
 
 
 class WrappedTransport:
-    """A Transport that passes everything on to `inner`. Subclasses override what they do differently."""
+    """A Transport that passes everything on to `inner`. Subclasses override methods that behave differently."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner

@@ -1,1 +1,1 @@
-"""Where a cluster is, and who this program is there."""
+"""Address of a cluster, and the identity of this program there."""

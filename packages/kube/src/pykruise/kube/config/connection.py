@@ -1,10 +1,10 @@
-"""How to reach one API server, and who we are there: the values a transport works with.
+"""Address and credentials of one API server: the values that a transport works with.
 
 kube/config/kubeconfig.py (files) or a test or the sandbox ──▶ Connection ──▶ kube/http/transport.py
                                                         └── Credentials: headers(), and refresh() after a 401
 
-`RenewedCredentials` is the one piece with a life of its own: it reads tokens and certificates again when they
-are due, in a thread, one reading at a time.
+Only `RenewedCredentials` is active: it reads tokens and certificates again when they are due, in a thread, one
+reading at a time.
 """
 
 import asyncio
@@ -27,27 +27,29 @@ _RETRY_S = 10.0
 
 
 class Credentials(Protocol):
-    """Identity of the client, in headers and TLS; renewed as needed."""
+    """Identity of the client, in headers and TLS; renewed when necessary."""
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """The TLS context to use now, where the client certificate changes; None: the Connection's."""
+        """The TLS context to use now, if the client certificate can change; None: the Connection's."""
         ...
 
     async def headers(self) -> Mapping[str, str]:
-        """Headers for one request, renewed when they are about to expire.
+        """Return the headers for one request, renewed when they are about to expire.
 
-        Raises ConfigurationError when there have never been any (a plugin that fails).
+        Raises ConfigurationError when no credentials have ever been read (a plugin that fails).
         """
         ...
 
     async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
-        """The server said 401 to `rejected` (what `headers()` returned). True when there are others now."""
+        """Renew the credentials after the server answered 401 to `rejected` (a result of `headers()`). Return whether
+        they changed.
+        """
         ...
 
 
 class StaticCredentials:
-    """Credentials that never change: a token, a password, or just the Connection's client certificate."""
+    """Credentials that never change: a token, a password, or only the Connection's client certificate."""
 
     def __init__(self, headers: Mapping[str, str] | None = None) -> None:
         self._headers = dict(headers or {})
@@ -58,33 +60,33 @@ class StaticCredentials:
         return None
 
     async def headers(self) -> Mapping[str, str]:
-        """Always the same."""
+        """Return the fixed headers."""
         return self._headers
 
     async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
-        """False: there are no others."""
+        """Return False: there are no other credentials."""
         return False
 
 
 def bearer(token: str) -> StaticCredentials:
-    """Credentials of a fixed token."""
+    """Return credentials with a fixed token."""
     return StaticCredentials({"Authorization": f"Bearer {token}"})
 
 
 class Material(msgspec.Struct, frozen=True, kw_only=True):
-    """Credentials as read at one moment."""
+    """Credentials as read at one time."""
 
     headers: Mapping[str, str] = {}
     tls: ssl.SSLContext | None = None
     expires: Instant | None = None
-    """None: when it says so by a 401, or by the file's change."""
+    """Expiry; None: a 401 or a change of the file shows it."""
 
 
 class RenewedCredentials:
-    """Credentials read again when they are about to expire, every `every_s`, and after a 401.
+    """Credentials that are read again when they are about to expire, every `every_s`, and after a 401.
 
-    `read` blocks and runs in a thread, one at a time. When it fails, what was there before stays in use (the
-    server decides what it is still worth) and it is tried again after 10 s; a plugin that hangs counts as
+    `read` blocks and runs in a thread, one call at a time. When it fails, the previous credentials stay in use (the
+    server decides whether they are still valid) and it is tried again after 10 s. A plugin that hangs counts as
     failed after `timeout_s`. A second 401 within 5 s does not read again.
     """
 
@@ -110,19 +112,19 @@ class RenewedCredentials:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """The context of a certificate that came from `read`."""
+        """The context of a certificate that `read` returned."""
         return self._current.tls if self._current else None
 
     async def headers(self) -> Mapping[str, str]:
-        """The current headers; reads first when there are none or they are due."""
+        """Return the current headers. Reads first when there are none or they are due."""
         if self._current is None or self._is_due():
             async with self._lock:
                 if self._current is None or self._is_due():
-                    return (await self._renew()).headers
+                    return (await self._read_again()).headers
         return self._current.headers
 
     async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
-        """Read again, unless another task just did."""
+        """Read again, unless another task has just done so. Return whether the credentials changed."""
         async with self._lock:
             before = self._current
             if before is None or before.headers is not rejected:
@@ -130,8 +132,9 @@ class RenewedCredentials:
             if self._clock() - self._last_refresh < 5.0:
                 return False
             self._last_refresh = self._clock()
-            after = await self._renew()
-            # A plugin may give the same token anew, or a file may not have changed: asking again is no use.
+            after = await self._read_again()
+            # A plugin may return the same token again, or a file may not have changed: then repeating the request is
+            # useless.
             return after.headers != before.headers or after.tls is not before.tls
 
     def _is_due(self) -> bool:
@@ -146,7 +149,7 @@ class RenewedCredentials:
             candidates.append(now + max(5.0, 0.9 * (material.expires - now)))
         return min(candidates, default=None)
 
-    async def _renew(self) -> Material:
+    async def _read_again(self) -> Material:
         try:
             async with asyncio.timeout(self._timeout_s):
                 material = await asyncio.to_thread(self._read)
@@ -165,12 +168,12 @@ class RenewedCredentials:
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach one API server.
+    """Address and credentials of one API server.
 
-    `ssl_context` is None for plain http. `server_name` is the name in the server's certificate when it is not
-    the host of `server`. `headers` go with every request, in addition to the credentials' (impersonation).
-    `proxy` is an http:// or https:// URL, or empty. `namespace` is the context's default one. `source` says
-    in words where all this comes from; `context` is the name of the kubeconfig's context, empty where there is none.
+    `ssl_context` is None for plain http. `server_name` is the name in the server's certificate when it is not the
+    host of `server`. `headers` are sent with every request, in addition to those of the credentials (impersonation).
+    `proxy` is an http:// or https:// URL, or empty. `namespace` is the context's default one. `source` describes in
+    words where all this was configured; `context` is the name of the kubeconfig's context, empty without one.
     """
 
     server: str

@@ -2,8 +2,8 @@
 
 a user's `exec` entry ──▶ ExecPlugin.read(entry) ──▶ .run(cluster) ──▶ the status of the printed ExecCredential
 
-The rules are those of client-go: the plugin gets KUBERNETES_EXEC_INFO, and uses the terminal only where its
-`interactiveMode` allows it and there is one.
+Same rules as client-go: the plugin gets KUBERNETES_EXEC_INFO, and uses the terminal only if its `interactiveMode`
+allows it and there is a terminal.
 """
 
 import json
@@ -43,7 +43,7 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
 
     @classmethod
     def read(cls, entry: object, where: str) -> "ExecPlugin":
-        """The entry, checked. Raises ConfigurationError, which begins with `where`."""
+        """Parse and check the entry. Raises ConfigurationError, which begins with `where`."""
         if not isinstance(entry, dict) or not entry.get("command") or not entry.get("apiVersion"):
             raise ConfigurationError(f"{where}: command and apiVersion are required")
         try:
@@ -67,8 +67,8 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
     ) -> dict[str, Any]:
         """Run the command and return the status that it prints. Blocks. Raises ConfigurationError.
 
-        `cluster`: what the plugin is told of the cluster, where its entry asks for it. `folder`: a relative path of
-        the command begins there.
+        `cluster`: cluster information that the plugin gets if its entry requests it. `folder`: relative paths of the
+        command start there.
         """
         is_interactive = self.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
         if self.interactive_mode == "Always" and not is_interactive:

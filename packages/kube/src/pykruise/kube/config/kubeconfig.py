@@ -1,4 +1,4 @@
-"""Where the cluster is and who we are there: kubeconfig files and the service account of a pod.
+"""Address of the cluster and identity of this program, from kubeconfig files or the service account of a pod.
 
 load(path, context) ──▶ Connection(server, ssl_context, credentials) ──▶ kube/http/transport.py
                                                        └── headers() for every request, refresh() after a 401
@@ -6,7 +6,7 @@ load(path, context) ──▶ Connection(server, ssl_context, credentials) ─�
 Credential plugins are in exec_plugins.py, OpenID Connect in oidc_tokens.py. All reading runs in threads; only
 `load_kubeconfig` and `load_in_cluster`, for programs without a loop, block. Key material stays in memory.
 
-Every mistake in a configuration is a ConfigurationError: one line, what, where, what to do.
+Every mistake in a configuration is a ConfigurationError: one line with the mistake, its place, and the remedy.
 """
 
 import asyncio
@@ -50,16 +50,16 @@ from pykruise.kube.values.near_misses import hint
 __all__ = ["SERVICE_ACCOUNT", "Connection", "Overrides", "load", "load_in_cluster", "load_kubeconfig"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where kubelets mount a pod's service account."""
+"""Folder in which kubelets mount a pod's service account."""
 
 _CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 
-_REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its life (at least 8 minutes before it ends)
+_REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its lifetime (8 minutes before its end or more)
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of a command line that replace those of the kubeconfig, as kubectl's global flags do. Empty: what the file
-    says.
+    """Values of the command line that replace those of the kubeconfig, like kubectl's global flags. Empty: use the
+    file.
     """
 
     cluster_name: str = ""
@@ -85,9 +85,9 @@ async def load(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock = system_clock,
 ) -> Connection:
-    """The cluster that is meant: `path`, else $KUBECONFIG, else the pod we run in, else ~/.kube/config.
+    """Return the connection to the cluster of `path`, else $KUBECONFIG, else of this pod, else ~/.kube/config.
 
-    Naming a `context` leaves out the pod. Reads in a thread. Raises ConfigurationError.
+    With a `context`, the pod is not considered. Reads in a thread. Raises ConfigurationError.
     """
     if path or environ.get("KUBECONFIG") or context or overrides.cluster.get("server"):
         return await asyncio.to_thread(
@@ -115,10 +115,11 @@ def load_kubeconfig(
     environ: Mapping[str, str] = os.environ,
     clock: Clock = system_clock,
 ) -> Connection:
-    """A context (None: the current one) of a kubeconfig file (None: $KUBECONFIG, else ~/.kube/config).
+    """Return the connection of a context (None: the current one) of a kubeconfig file (None: $KUBECONFIG, else
+    ~/.kube/config).
 
-    $KUBECONFIG may list several files, which are merged as kubectl does: the first to define something wins,
-    missing files are skipped. Where `overrides` name a server, no file is needed. Raises ConfigurationError.
+    $KUBECONFIG may list several files, which are merged as kubectl does: the first file to define a name wins,
+    missing files are skipped. When `overrides` name a server, no file is needed. Raises ConfigurationError.
     """
     paths = _kubeconfig_paths(path, environ, is_needed=not overrides.cluster.get("server"))
     return _Kubeconfig(paths, context, environ, clock, overrides).connection()
@@ -130,7 +131,8 @@ def load_in_cluster(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock = system_clock,
 ) -> Connection:
-    """The API server of the pod we run in, with its service account; the token is read again every minute.
+    """Return the connection to the API server of this pod, with its service account; the token is read again every
+    minute.
 
     Raises ConfigurationError.
     """
@@ -159,7 +161,7 @@ _ONLY_IN_PODS = "this works only inside a pod that mounts its service account to
 
 
 def _server_of_pod(environ: Mapping[str, str], where: str) -> str:
-    """The API server, where the environment of every pod says it is."""
+    """Return the API server named in the environment of every pod."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConfigurationError(
@@ -190,7 +192,7 @@ def _kubeconfig_paths(
 
 
 class _Kubeconfig:
-    """One context of merged kubeconfig files, on its way to becoming a Connection."""
+    """A context of merged kubeconfig files, from which a Connection is built."""
 
     def __init__(
         self,
@@ -219,10 +221,10 @@ class _Kubeconfig:
             )
         if not name:
             raise ConfigurationError(
-                f"{self._files}: no current-context; name one of: {self._names('contexts')},"
+                f"{self._files}: no current-context; name one of: {self._list_names('contexts')},"
                 " or run: kubectl config use-context NAME"
             )
-        chosen, _ = self._entry("contexts", "context", name, "" if context else "the current-context")
+        chosen, _ = self._find_entry("contexts", "context", name, "" if context else "the current-context")
         wanted_by = f"named by context {name!r}"
         chosen = {
             **chosen,
@@ -236,17 +238,19 @@ class _Kubeconfig:
         self._source = f"{self._files}, context {name}"
         self._namespace = str(chosen.get("namespace") or "default")
         self._cluster_name = str(chosen["cluster"])
-        self._cluster, self._cluster_base = self._entry("clusters", "cluster", self._cluster_name, wanted_by)
+        self._cluster, self._cluster_base = self._find_entry(
+            "clusters", "cluster", self._cluster_name, wanted_by
+        )
         self._user_name = str(chosen.get("user") or "")
         if self._user_name:
-            self._user, self._user_base = self._entry("users", "user", self._user_name, wanted_by)
-        self._cluster = _overridden(self._cluster, overrides.cluster)
-        self._user = _overridden(self._user, overrides.user)
+            self._user, self._user_base = self._find_entry("users", "user", self._user_name, wanted_by)
+        self._cluster = _override(self._cluster, overrides.cluster)
+        self._user = _override(self._user, overrides.user)
         self._at_cluster = f"{self._files}: cluster {self._cluster_name!r}"
         self._at_user = f"{self._files}: user {self._user_name!r}"
 
     def connection(self) -> Connection:
-        server = self._server()
+        server = self._parse_server()
         proxy = str(self._cluster.get("proxy-url") or "")
         if proxy and urlsplit(proxy).scheme not in ("http", "https"):
             raise ConfigurationError(
@@ -258,14 +262,14 @@ class _Kubeconfig:
             ssl_context=tls if server.scheme == "https" else None,
             credentials=credentials,
             server_name=str(self._cluster.get("tls-server-name") or ""),
-            headers=tuple(_impersonation(self._user)),
+            headers=tuple(_impersonation_headers(self._user)),
             proxy=proxy or proxy_from(self._environ, server),
             namespace=self._namespace,
             source=self._source,
             context=self._context,
         )
 
-    def _server(self) -> SplitResult:
+    def _parse_server(self) -> SplitResult:
         text = str(self._cluster.get("server") or "")
         try:
             server = urlsplit(text)
@@ -278,13 +282,13 @@ class _Kubeconfig:
             )
         return server
 
-    # ── who we are ───────────────────────────────────────────────────────────
+    # ── credentials ──────────────────────────────────────────────────────────
 
     def _credentials(self) -> tuple[Credentials, ssl.SSLContext]:
-        """Credentials, and the TLS context to begin with (client certificate included)."""
+        """Return the credentials and the initial TLS context (client certificate included)."""
         user = self._user
         has_files = any(has_file(user, name) for name in ("client-certificate", "client-key"))
-        reader = _CertificateReader(self._tls_parts, self._tls)
+        reader = _CertificateReader(self._tls_parts, self._build_tls)
         tls = reader.read()
         if token_file := user.get("tokenFile"):
             path = self._user_base / str(token_file)
@@ -293,20 +297,20 @@ class _Kubeconfig:
                 token = read_token(path, f"{self._at_user}, tokenFile")
                 return Material(headers=_bearer_headers(token), tls=reader.read())
 
-            return self._renewed(read, every_s=_REREAD_S), tls
+            return self._renew_from(read, every_s=_REREAD_S), tls
         if not user.get("token") and user.get("exec"):
-            return self._exec(), tls
+            return self._exec_credentials(), tls
         if not user.get("token") and user.get("auth-provider"):
-            return self._oidc(reader), tls
+            return self._oidc_credentials(reader), tls
         headers = self._fixed_headers()
         if has_files:
-            # Rotated by what wrote them (kubeadm, kubelet): read again now and then.
-            return self._renewed(
+            # Other programs (kubeadm, kubelet) rotate the files: read them again regularly.
+            return self._renew_from(
                 lambda: Material(headers=dict(headers), tls=reader.read()), every_s=_REREAD_S
             ), tls
         return StaticCredentials(headers), tls
 
-    def _renewed(self, read: Callable[[], Material], *, every_s: float) -> Credentials:
+    def _renew_from(self, read: Callable[[], Material], *, every_s: float) -> Credentials:
         return RenewedCredentials(read, clock=self._clock, every_s=every_s, current=read())
 
     def _fixed_headers(self) -> dict[str, str]:
@@ -318,8 +322,8 @@ class _Kubeconfig:
         return {}
 
     def _tls_parts(self, certificate: tuple[bytes, bytes] | None = None) -> "TlsParts":
-        """Parts of a TLS context; `certificate` (chain, key) replaces the user's."""
-        ca = self._data(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
+        """Return the parts of a TLS context; `certificate` (chain, key) replaces the user's."""
+        ca = self._read_pem(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
         is_insecure = bool(self._cluster.get("insecure-skip-tls-verify"))
         if is_insecure and ca:
             raise ConfigurationError(
@@ -327,8 +331,8 @@ class _Kubeconfig:
                 " remove the first"
             )
         chain, key = certificate or (
-            self._data(self._user, "client-certificate", self._user_base, self._at_user),
-            self._data(self._user, "client-key", self._user_base, self._at_user),
+            self._read_pem(self._user, "client-certificate", self._user_base, self._at_user),
+            self._read_pem(self._user, "client-key", self._user_base, self._at_user),
         )
         if bool(chain) != bool(key):
             names = ("client-certificate", "client-key")
@@ -336,11 +340,11 @@ class _Kubeconfig:
             raise ConfigurationError(f"{self._at_user}: {there} without {missing}; add {missing}-data")
         return TlsParts(ca, chain, key, is_insecure)
 
-    def _tls(self, parts: "TlsParts") -> ssl.SSLContext:
+    def _build_tls(self, parts: "TlsParts") -> ssl.SSLContext:
         return tls_context(parts, self._at_cluster, self._at_user)
 
-    def _data(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
-        """The PEM of a field that is a file or data, and empty when it is neither. Data goes first."""
+    def _read_pem(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
+        """Return the PEM of a field that is a file or data; empty without either. Data takes precedence."""
         if data := entry.get(f"{name}-data"):
             try:
                 return base64.b64decode("".join(data.split()), validate=True)
@@ -352,7 +356,7 @@ class _Kubeconfig:
             return b""
         return read_bytes(base / str(path), f"{where}: {name}", separator=" ")
 
-    def _exec(self) -> Credentials:
+    def _exec_credentials(self) -> Credentials:
         where = f"{self._at_user}, exec"
         plugin = ExecPlugin.read(self._user["exec"], where)
         self._check_command(plugin, where)
@@ -366,8 +370,8 @@ class _Kubeconfig:
         return RenewedCredentials(read, clock=self._clock)
 
     def _cluster_info(self) -> dict[str, Any]:
-        """The cluster as an ExecCredential names it."""
-        ca = self._data(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
+        """Return the cluster as an ExecCredential describes it."""
+        ca = self._read_pem(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
         extensions = self._cluster.get("extensions") or ()
         config = next(
             (
@@ -385,7 +389,7 @@ class _Kubeconfig:
         return {name: value for name, value in info.items() if value}
 
     def _check_command(self, plugin: ExecPlugin, where: str) -> None:
-        """A plugin that is not installed is an error at once, not at the first request."""
+        """Check that the plugin is installed, so that a missing one is an error now, not at the first request."""
         command = plugin.command
         candidate = str(self._user_base / command) if os.sep in command else command
         if shutil.which(candidate, path=plugin.variables.get("PATH") or self._environ.get("PATH")) is None:
@@ -407,9 +411,9 @@ class _Kubeconfig:
                 raise ConfigurationError(f"{where}: expirationTimestamp {text!r} is not RFC 3339") from err
         parts = self._tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
         headers = _bearer_headers(checked_token(str(token), where)) if token else {}
-        return Material(headers=headers, tls=self._tls(parts) if parts else None, expires=expires)
+        return Material(headers=headers, tls=self._build_tls(parts) if parts else None, expires=expires)
 
-    def _oidc(self, reader: "_CertificateReader") -> Credentials:
+    def _oidc_credentials(self, reader: "_CertificateReader") -> Credentials:
         where = f"{self._at_user}, auth-provider"
         provider = self._user["auth-provider"]
         name = provider.get("name") if isinstance(provider, dict) else None
@@ -418,7 +422,7 @@ class _Kubeconfig:
             raise ConfigurationError(
                 f"{where}: {name!r} is not supported, kubectl dropped it too; use the provider's exec plugin"
             )
-        authority = self._data(settings, "idp-certificate-authority", self._user_base, where)
+        authority = self._read_pem(settings, "idp-certificate-authority", self._user_base, where)
         tls = tls_context(TlsParts(authority), where, where)
         tokens = OidcTokens(settings, tls=tls, clock=self._clock, where=where)
 
@@ -431,8 +435,10 @@ class _Kubeconfig:
 
     # ── entries ──────────────────────────────────────────────────────────────
 
-    def _entry(self, plural: str, singular: str, name: str, wanted_by: str) -> tuple[dict[str, Any], Path]:
-        """The named entry's content and the folder its relative paths start from."""
+    def _find_entry(
+        self, plural: str, singular: str, name: str, wanted_by: str
+    ) -> tuple[dict[str, Any], Path]:
+        """Return the content of the named entry and the folder from which its relative paths start."""
         for node in self._entries[plural]:
             if node.value["name"] == name:
                 content = node.value.get(singular)
@@ -444,12 +450,12 @@ class _Kubeconfig:
         meant = hint(name, known, otherwise=f"; there are: {', '.join(known) or 'none'}")
         raise ConfigurationError(f"{self._files}: {singular} {name!r}{wanted} is not in the file{meant}")
 
-    def _names(self, plural: str) -> str:
+    def _list_names(self, plural: str) -> str:
         return ", ".join(str(node.value.get("name")) for node in self._entries[plural])
 
 
 class _CertificateReader:
-    """Builds a TLS context anew only when what it is made of has changed: connections depend on it."""
+    """Builds a new TLS context only when its parts have changed, because connections depend on it."""
 
     def __init__(self, parts: Callable[[], TlsParts], make: Callable[[TlsParts], ssl.SSLContext]) -> None:
         self._parts = parts
@@ -463,8 +469,8 @@ class _CertificateReader:
         return self._made[1]
 
 
-def _overridden(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry with what is given instead; what is said in two ways is then said in one."""
+def _override(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry with the given values. Fields that conflict with a given value are removed."""
     if not given:
         return entry
     hidden = {f"{name}-data" for name in given}
@@ -475,7 +481,7 @@ def _overridden(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, An
     return {**{name: value for name, value in entry.items() if name not in hidden}, **given}
 
 
-def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _impersonation_headers(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if name := user.get("as"):
         yield "Impersonate-User", str(name)
     if uid := user.get("as-uid"):

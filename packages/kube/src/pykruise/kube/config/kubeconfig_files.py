@@ -2,7 +2,7 @@
 
 paths ──▶ merge_kubeconfigs() ──▶ entries by list and name;   certificates and keys ──▶ tls_context()
 
-Reads files; errors say which file, and which entry asked for it.
+Errors name the file and the entry that refers to it.
 """
 
 import os
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class TlsParts(NamedTuple):
-    """PEM data of a client's TLS context; empty: none."""
+    """PEM data of a client's TLS context; an empty part is absent."""
 
     ca: bytes
     chain: bytes = b""
@@ -37,7 +37,7 @@ class TlsParts(NamedTuple):
 
 
 class KubeconfigEntry(NamedTuple):
-    """One context, cluster or user, and the file that it is in."""
+    """A context, cluster or user, and its file."""
 
     value: dict[str, Any]
     path: Path
@@ -47,7 +47,9 @@ LISTS: Final = ("contexts", "clusters", "users")
 
 
 def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[KubeconfigEntry]], str]:
-    """contexts, clusters and users of all files; the current context: the first file that names something wins."""
+    """Return contexts, clusters and users of all files, and the current context. The first file to define a name
+    wins.
+    """
     entries: dict[str, list[KubeconfigEntry]] = {plural: [] for plural in LISTS}
     current = ""
     for path in paths:
@@ -64,7 +66,7 @@ def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[KubeconfigE
 
 
 def read_kubeconfig(path: Path) -> dict[str, Any]:
-    """The document of one file. Raises ConfigurationError for what is no kubeconfig."""
+    """Return the document of one file. Raises ConfigurationError if it is not a kubeconfig."""
     import yaml
 
     where = f"kubeconfig {path}"
@@ -91,12 +93,12 @@ _NO_KUBECONFIG: Final = "is not a kubeconfig; expected a document with clusters,
 
 
 def has_file(user: Mapping[str, Any], name: str) -> bool:
-    """Whether it names a file that counts: data in the kubeconfig goes before it."""
+    """Whether the user names a file that is used: data in the kubeconfig takes precedence."""
     return bool(user.get(name)) and not user.get(f"{name}-data")
 
 
 def read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
-    """Content of a file. Raises ConfigurationError, which begins with `where`."""
+    """Return the content of a file. Raises ConfigurationError, which begins with `where`."""
     try:
         return path.read_bytes()
     except OSError as err:
@@ -104,12 +106,12 @@ def read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
 
 
 def read_token(path: Path, where: str) -> str:
-    """The token in a file. Raises ConfigurationError."""
+    """Return the token in a file. Raises ConfigurationError."""
     return checked_token(read_bytes(path, where).decode("utf-8", "replace"), f"{where}, {path}")
 
 
 def checked_token(text: str, where: str) -> str:
-    """The token in a text. Raises ConfigurationError where it is none."""
+    """Return the token in a text. Raises ConfigurationError if the text is not a token."""
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise ConfigurationError(
@@ -119,7 +121,7 @@ def checked_token(text: str, where: str) -> str:
 
 
 def tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContext:
-    """A TLS context for a client; without a CA the system's are trusted. Raises ConfigurationError."""
+    """Return a TLS context for a client; without a CA it trusts the system's CAs. Raises ConfigurationError."""
     try:
         context = ssl.create_default_context(cadata=parts.ca.decode("ascii") if parts.ca else None)
     except (ssl.SSLError, ValueError) as err:
@@ -127,7 +129,8 @@ def tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContex
             f"{at_cluster}: certificate-authority is not a PEM certificate ({one_line(err)})"
         ) from err
     context.set_alpn_protocols(["http/1.1"])
-    # The default from Python 3.13 on; cluster CAs made by common tools lack the extensions it asks for.
+    # Python 3.13 and later set this flag by default; cluster CAs made by common tools lack the extensions it
+    # requires.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if parts.is_insecure:
         context.check_hostname = False
@@ -147,9 +150,10 @@ def tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContex
 
 @contextmanager
 def _file_of(content: bytes) -> Iterator[str]:
-    """A path to read `content` from, for the one call of the ssl module that takes nothing but files.
+    """Provide a path from which to read `content`, for the one call of the ssl module that only accepts files.
 
-    On Linux it is memory that has a path; elsewhere a file that only we can read, for the moment of the call.
+    On Linux the path refers to memory; elsewhere to a file that only this user can read, for the duration of the
+    call.
     """
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         fd = os.memfd_create("tls")
@@ -167,5 +171,5 @@ def _file_of(content: bytes) -> Iterator[str]:
 
 
 def one_line(value: object) -> str:
-    """A value, or an error, on one line."""
+    """Return a value, or an error, as one line."""
     return " ".join(str(value).split()) or type(value).__name__

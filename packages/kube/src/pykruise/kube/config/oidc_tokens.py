@@ -3,8 +3,8 @@
 settings ──▶ OidcTokens.current() ──▶ the id token, if it is still valid
                      └──▶ the issuer's token endpoint (OpenID Connect Discovery) ──▶ a new id token
 
-The rules are those of client-go's plugin, which reads the same fields. A new token is kept in memory, the file is not
-written. The issuer is always verified: by idp-certificate-authority(-data), else by the authorities of the system.
+Same rules as client-go's plugin, which reads the same fields. A new token is kept in memory; the file is not written.
+The issuer is always verified: with idp-certificate-authority(-data), else with the system's CAs.
 """
 
 import base64
@@ -24,14 +24,14 @@ from pykruise.kube.errors import ConfigurationError
 __all__ = ["OidcTokens"]
 
 _EARLY_S: Final = 60.0
-"""A token that ends sooner is renewed."""
+"""A token that expires within this time is renewed."""
 _TIMEOUT_S: Final = 20.0
 _MOST_BYTES: Final = 1 << 20
 """Largest accepted answer of an issuer."""
 
 
 class OidcTokens:
-    """The tokens of one user. `tls`: how the issuer is verified. `where` begins each error."""
+    """The tokens of one user. `tls` verifies the issuer. Each error begins with `where`."""
 
     def __init__(self, settings: Mapping[str, Any], *, tls: ssl.SSLContext, clock: Clock, where: str) -> None:
         self._settings = settings
@@ -42,7 +42,7 @@ class OidcTokens:
         self._refresh_token = str(settings.get("refresh-token") or "")
 
     def current(self) -> tuple[str, Instant]:
-        """The id token and when it ends; a new one when that is soon. Blocks. Raises ConfigurationError."""
+        """Return the id token and its expiry; a new token if it expires soon. Blocks. Raises ConfigurationError."""
         ends = self._end_of(self._id_token) if self._id_token else 0.0
         if ends - self._clock() < _EARLY_S:
             self._renew()
@@ -50,7 +50,7 @@ class OidcTokens:
         return self._id_token, ends
 
     def _end_of(self, token: str) -> Instant:
-        """The claim `exp`. The API server verifies the signature."""
+        """Return the claim `exp`. The API server verifies the signature."""
         try:
             _, claims, _ = token.split(".")
             return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
@@ -65,7 +65,7 @@ class OidcTokens:
                 f"{self._where}: id-token has expired, and idp-issuer-url, client-id and refresh-token are needed to"
                 " renew it; log in again"
             )
-        discovered = self._ask(f"{issuer}/.well-known/openid-configuration")
+        discovered = self._request(f"{issuer}/.well-known/openid-configuration")
         form = {
             "grant_type": "refresh_token",
             "refresh_token": self._refresh_token,
@@ -73,14 +73,14 @@ class OidcTokens:
             "client_secret": str(self._settings.get("client-secret") or ""),
         }
         endpoint = str(discovered.get("token_endpoint") or "")
-        answer = self._ask(endpoint, {name: value for name, value in form.items() if value})
+        answer = self._request(endpoint, {name: value for name, value in form.items() if value})
         if not isinstance(answer.get("id_token"), str):
             raise ConfigurationError(f"{self._where}: {issuer} answered without an id_token; log in again")
         self._id_token = answer["id_token"]
         self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
 
-    def _ask(self, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """GET, or POST of a form; the answer's JSON object."""
+    def _request(self, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """GET, or POST a form; returns the JSON object of the answer."""
         if not url.startswith("https://"):
             raise ConfigurationError(f"{self._where}: {url!r} is not an https:// URL")
         data = None if form is None else urllib.parse.urlencode(form).encode()

@@ -1,4 +1,4 @@
-"""Which proxy the environment means for a server: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, as Go programs read them.
+"""The proxy for a server, from HTTPS_PROXY, HTTP_PROXY and NO_PROXY as Go programs read them.
 
 server, environment ──▶ proxy_from() ──▶ the proxy's URL, or empty
 
@@ -13,7 +13,7 @@ __all__ = ["proxy_from"]
 
 
 def proxy_from(environ: Mapping[str, str], server: SplitResult) -> str:
-    """The URL of the proxy for a server; empty: none."""
+    """Return the URL of the proxy for a server; empty: no proxy."""
     host = server.hostname or ""
     try:
         address = ipaddress.ip_address(host)

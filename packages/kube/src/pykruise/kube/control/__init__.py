@@ -1,1 +1,1 @@
-"""Loops that work on keys: queue, workers, bounded work beside the event loop."""
+"""Loops that work on keys: queue, workers, long computations outside the event loop."""

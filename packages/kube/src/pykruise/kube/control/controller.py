@@ -1,13 +1,13 @@
-"""The loop that works on keys: workers take them from a queue, reconcile, and say when to look again.
+"""The loop of a controller: workers take keys from a queue, reconcile them, and requeue them when requested.
 
-WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after    None ──▶ nothing, until something wakes it
+WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after    None ──▶ nothing, until something enqueues the key
                                   └──▶ error   ──▶ add_rate_limited (one line is logged; a traceback for bugs)
 
-`run()` owns its workers. `stop()` lets what is in flight finish, so that no plan is left half carried out; a
-reconcile that is cancelled all the same has its key back in the queue, so the next `run()` begins with it.
+`run()` owns its workers. `stop()` lets reconciles in flight finish, so that no plan is left half executed. A
+reconcile that is cancelled nevertheless puts its key back into the queue, so the next `run()` begins with it.
 
-What a reconcile cost, for the rest that the queue gives its key, is the time its own steps took on the CPU
-(planning), not the time it waited for answers: a rollout is not slowed down by the writes it makes.
+The cost of a reconcile, from which the queue computes the key's rest, is the CPU time of its own steps (planning),
+not the time it waited for answers: its own writes do not slow a rollout down.
 """
 
 import asyncio
@@ -33,20 +33,22 @@ _log = logging.getLogger(__name__)
 DEFAULT_WORKERS = 3
 GRACE_S = 30.0
 CONFLICT_RETRY_S = 0.05
-"""A conflict means that the cache is behind: the event that shows why is under way."""
+"""Seconds until the retry after a conflict. A conflict means that the cache is stale: the event with the newer
+version is on its way.
+"""
 _QUICK_CONFLICTS = 3  # in a row; after that a conflict waits like any failure
 
 
 class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a controller is. Durations are in seconds of the event loop's time, waiting included."""
+    """State of a controller. Durations are in seconds of the event loop's time, waiting included."""
 
     running: bool
     workers: int
     in_flight: int
     reconciles: int
-    """Finished, whatever came of them."""
+    """Finished reconciles, whatever their result."""
     failures: int
-    """... of which with an error (conflicts are counted apart)."""
+    """... of which failed with an error (conflicts are counted separately)."""
     conflicts: int
     cancelled: int
     duration_sum_s: float
@@ -54,19 +56,19 @@ class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
     cost_sum_s: float
     """CPU time of the reconciles' own steps."""
     results: Mapping[str, int]
-    """Reconciles by how they ended: success, requeue (at once), requeue_after, error. A conflict is a requeue."""
+    """Reconciles by result: success, requeue (immediately), requeue_after, error. A conflict is a requeue."""
     durations: HistogramStats
     last_failure: str
-    """The key and the error; empty when none has failed yet."""
+    """The key and the error; empty when no reconcile has failed yet."""
     last_failure_at: Instant | None
 
 
 class Controller(Generic[K]):
     """Runs `reconcile` for the keys of `queue`, each key in at most one worker.
 
-    `reconcile(key)` brings one object nearer to what it should be and returns after how many seconds to look
-    again (0: at once; None: when something wakes it). `grace_s`: how long `stop()` waits for reconciles in
-    flight. `cpu_time` measures what a reconcile costs; `unmeasured` where every run must be the same.
+    `reconcile(key)` moves one object towards its desired state and returns the seconds until the next reconcile (0:
+    immediately; None: when an event enqueues the key). `grace_s`: how long `stop()` waits for reconciles in flight.
+    `cpu_time` measures the cost of a reconcile; use `unmeasured` where every run must be identical.
     """
 
     def __init__(
@@ -108,7 +110,8 @@ class Controller(Generic[K]):
         self._last_failure_at: Instant | None = None
 
     async def run(self) -> None:
-        """Work until `stop()`, until the queue is closed, or until cancelled (reconciles in flight too).
+        """Work until `stop()`, until the queue is closed, or until cancelled (which also cancels reconciles in
+        flight).
 
         Raises RuntimeError when it is running already.
         """
@@ -119,7 +122,7 @@ class Controller(Generic[K]):
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
-                    self._tasks.add(group.create_task(self._work(), name=f"{self.name}-{number}"))
+                    self._tasks.add(group.create_task(self._run_worker(), name=f"{self.name}-{number}"))
         finally:
             self._tasks.clear()
             self._busy.clear()
@@ -128,8 +131,8 @@ class Controller(Generic[K]):
     async def stop(self, *, grace_s: float | None = None) -> bool:
         """Start nothing new, let reconciles in flight finish for `grace_s`, then cancel them; `run()` ends.
 
-        False: some were cancelled, and what became of their writes is not known. Does nothing when it is not running.
-        Not to be called from a reconcile.
+        Returns False when some were cancelled; the result of their writes is unknown. Does nothing when it is not
+        running. Do not call it from a reconcile.
         """
         self._is_stopping = True
         tasks = set(self._tasks)
@@ -146,7 +149,7 @@ class Controller(Generic[K]):
         return not late
 
     def stats(self) -> ControllerStats:
-        """How it is now."""
+        """Return the current state."""
         return ControllerStats(
             running=self._is_running,
             workers=self._workers,
@@ -166,11 +169,13 @@ class Controller(Generic[K]):
 
     # ── one worker ───────────────────────────────────────────────────────────
 
-    async def _work(self) -> None:
+    async def _run_worker(self) -> None:
         task = asyncio.current_task()
         assert task is not None  # a coroutine runs in a task
         while not self._is_stopping:
-            while task.uncancel():  # a TaskGroup of the reconcile before may have left some (own_task.py)
+            while (
+                task.uncancel()
+            ):  # a TaskGroup of the previous reconcile may have left some (retried_task.py)
                 pass
             try:
                 key = await self.queue.get()
@@ -178,11 +183,11 @@ class Controller(Generic[K]):
                 return
             self._busy.add(task)
             try:
-                await self._handle(key, task)
+                await self._reconcile_key(key, task)
             finally:
                 self._busy.discard(task)
 
-    async def _handle(self, key: K, task: asyncio.Task[None]) -> None:
+    async def _reconcile_key(self, key: K, task: asyncio.Task[None]) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
         timed = _Timed(self._reconcile, key, self._cpu_time)
@@ -193,9 +198,9 @@ class Controller(Generic[K]):
                 self._cancelled += 1
                 self.queue.add(key, force=True)
                 raise
-            self._failed(key, error)  # something in it was cancelled, not this worker
+            self._note_failure(key, error)  # something inside it was cancelled, not this worker
         except Exception as error:
-            self._failed(key, error)
+            self._note_failure(key, error)
         else:
             self.queue.forget(key)
             self._conflicts_in_row.pop(key, None)
@@ -211,7 +216,7 @@ class Controller(Generic[K]):
             self._cost_sum_s += timed.cost_s
             self.queue.done(key, cost_s=timed.cost_s)
 
-    def _failed(self, key: K, error: BaseException) -> None:
+    def _note_failure(self, key: K, error: BaseException) -> None:
         if isinstance(error, ConflictError):
             self._conflicts += 1
             row = self._conflicts_in_row[key] = self._conflicts_in_row.get(key, 0) + 1
@@ -223,7 +228,7 @@ class Controller(Generic[K]):
         else:
             self._failures += 1
             self._results["error"] += 1
-        self._last_failure = f"{key}: {_words(error)}"
+        self._last_failure = f"{key}: {_describe(error)}"
         self._last_failure_at = self._clock()
         wait_s = self.queue.add_rate_limited(key, at_least_s=_retry_after_s(error))
         is_expected = _is_expected(error)
@@ -232,7 +237,7 @@ class Controller(Generic[K]):
             "%s %s: %s; again in %.3g s (failure %d)",
             self.name,
             key,
-            _words(error),
+            _describe(error),
             wait_s,
             self.queue.failures(key),
             exc_info=None if is_expected else error,
@@ -240,12 +245,12 @@ class Controller(Generic[K]):
 
 
 def unmeasured() -> float:
-    """The `cpu_time` of runs that must each be the same: nothing costs anything, so no key has to rest."""
+    """CPU time for runs that must be identical: nothing costs anything, so no key has to rest."""
     return 0.0
 
 
 class _Timed(Generic[K]):
-    """Awaits `reconcile(key)` and adds up what its steps take, from being resumed to waiting again."""
+    """Awaits `reconcile(key)` and adds up the time of its steps, from being resumed to waiting again."""
 
     def __init__(
         self, reconcile: Callable[[K], Awaitable[float | None]], key: K, cpu_time: Callable[[], float]
@@ -270,12 +275,12 @@ class _Timed(Generic[K]):
             thrown = None
             try:
                 yield waits_for
-            except BaseException as error:  # a cancellation, most of all: it is for the reconcile
+            except BaseException as error:  # mainly a cancellation: it belongs to the reconcile
                 thrown = error
 
 
 def _is_expected(error: BaseException) -> bool:
-    """True for what servers and networks do; everything else is a bug and worth a traceback."""
+    """Whether servers and networks cause the error; any other error is a bug and is logged with a traceback."""
     if isinstance(error, BaseExceptionGroup):
         return all(_is_expected(inner) for inner in error.exceptions)
     return isinstance(error, KubeError) or isinstance(error.__cause__, KubeError)
@@ -288,5 +293,5 @@ def _retry_after_s(error: BaseException) -> float:
     return 0.0
 
 
-def _words(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

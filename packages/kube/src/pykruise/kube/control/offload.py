@@ -1,11 +1,12 @@
-"""Long computations beside an event loop, so that it goes on with everything else.
+"""Long computations outside the event loop, so that the loop continues with everything else.
 
 function, arguments ──▶ Aside.run() ───▶ a thread, one function at a time ──▶ its answer
-coroutine ────────────▶ Aside.drive() ─▶ the same, step by step; what it awaits is done on the loop (OnLoop)
+coroutine ────────────▶ Aside.drive() ─▶ the same, step by step; it awaits on the loop (OnLoop)
 
-The loop's thread and the other one share the interpreter's lock, and hand it on every few milliseconds. Only a single
-call into C keeps it for longer, so what is given to one of those must be bounded before (documents.bounded). As long as
-a function took, the next one waits: half of the time the loop has the interpreter for itself.
+The loop's thread and the other one share the interpreter's lock and pass it on every few milliseconds. Only a single
+call into C keeps it for longer, so the input of such calls must be bounded before (documents.bounded). After each
+function the next one waits for as long as the function took: half of the time the loop has the interpreter for
+itself.
 """
 
 import asyncio
@@ -21,17 +22,17 @@ Ts = TypeVarTuple("Ts")
 
 
 class Aside:
-    """Runs one function after the other in a thread. Functions must touch nothing that the loop changes."""
+    """Runs functions sequentially in a thread. Functions must not touch anything that the loop changes."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._rests_until = 0.0
 
     async def drive(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs the coroutine; returns its result or raises its error. It awaits nothing but OnLoop."""
+        """Run the coroutine; returns its result or raises its error. It may await only OnLoop."""
         step: Callable[[], Any] = partial(work.send, None)
         try:
-            while not isinstance(turn := await self.run(_step, step), _Done):
+            while not isinstance(turn := await self.run(_run_step, step), _Done):
                 try:
                     step = partial(work.send, await turn.work())
                 except Exception as error:
@@ -42,7 +43,7 @@ class Aside:
             work.close()
 
     async def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
-        """Runs the function; returns its result or raises its error."""
+        """Run the function; returns its result or raises its error."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             if (rest_s := self._rests_until - loop.time()) > 0:
@@ -52,17 +53,18 @@ class Aside:
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
-                # A thread cannot be ended, and who goes away must not make two of them run.
+                # A thread cannot be stopped, and a cancelled caller must not cause two of them to run.
                 await asyncio.wait([work])
                 raise
             finally:
                 self._rests_until = 2 * loop.time() - began
-                # An error's traceback leads here, and from here to the error: its arguments would stay for a long time.
+                # An error's traceback refers to this frame, and this frame to the error: its arguments would stay in
+                # memory.
                 del work
 
 
 class OnLoop(Generic[T]):
-    """Awaited by a coroutine that runs beside the loop: `work` is called, and awaited, on the loop."""
+    """Awaitable for a coroutine that runs outside the loop: `work` is called, and awaited, on the loop."""
 
     def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
         self.work = work
@@ -72,12 +74,12 @@ class OnLoop(Generic[T]):
 
 
 def on_loop(function: Callable[P, Awaitable[T]]) -> Callable[P, OnLoop[T]]:
-    """The function as coroutines beside the loop may call it."""
+    """Return the function in a form that coroutines outside the loop may call."""
     return lambda *args, **named: OnLoop(partial(function, *args, **named))
 
 
 class LoopSide:
-    """An object whose methods are all awaited, as coroutines beside the loop may call them."""
+    """Wraps an object with only awaited methods, so that coroutines outside the loop may call them."""
 
     def __init__(self, whole: Any) -> None:
         self._whole = whole
@@ -90,10 +92,10 @@ class _Done(NamedTuple):
     value: Any
 
 
-def _step(step: Callable[[], Any]) -> OnLoop[Any] | _Done:
+def _run_step(step: Callable[[], Any]) -> OnLoop[Any] | _Done:
     try:
         on_loop = step()
-    except StopIteration as end:  # no future can have this one as its error
+    except StopIteration as end:  # a future cannot hold a StopIteration
         return _Done(end.value)
     if isinstance(on_loop, OnLoop):
         return on_loop

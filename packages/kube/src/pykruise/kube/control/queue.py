@@ -1,20 +1,20 @@
-"""Which key is worked on next: a queue where every key waits at most once and is worked on by at most one.
+"""A queue that decides which key is worked on next: each key waits at most once and has at most one worker.
 
 cache handlers ──add()──▶ waiting (first come, first served) ──get()──▶ in flight ──done()──▶ (again, if added
                              ▲                                                                  meanwhile)
 add_after(), add_rate_limited() ──▶ delayed ──its time comes──┘
 
-A key carries no message: the worker that gets it looks at what is true then. So adding a key that waits changes
-nothing, and one that is added while it is being worked on is handed out once more when that is done.
+A key carries no message: its worker looks at the current state. So adding a key that already waits changes nothing,
+and a key that is added while in flight is handed out once more after that.
 
-Keys that are dear to plan are planned less often: after work that cost d seconds a key rests for
-`cost_factor * d`, so that one key never takes more than its share however often it is added
-(`done(key, cost_s=d)`; nothing below `cost_threshold_s`). Adds during the rest are kept for its end, adds
-with `force=True` end it.
+Keys that are expensive to plan are planned less often: after work that cost d seconds a key rests for
+`cost_factor * d`, so that one key never takes more than its share however often it is added (`done(key, cost_s=d)`;
+costs below `cost_threshold_s` do not count). Adds during the rest take effect at its end; adds with `force=True` end
+it.
 
-A key that fails waits twice as long as the time before. A wait is for trouble that lasts, so what counts is how long
-it has lasted, not how often it was seen: a key that something wakes before its wait is over, and that fails again,
-keeps the time that it has. Otherwise the news that pour in while a server comes back would each double the wait.
+A key that fails waits twice as long as the time before. The wait depends on how long the trouble has lasted, not on
+how often it was seen: a key that an event wakes before its wait has ended, and that fails again, keeps its remaining
+wait. Otherwise each of the many events that arrive while a server recovers would double the wait.
 
 Time is the event loop's. The queue has no task: one timer waits for the earliest delayed key.
 """
@@ -38,38 +38,40 @@ BASE_DELAY_S = 0.005
 MAX_DELAY_S = 300.0
 COST_THRESHOLD_S = 0.002
 TICK_S = 0.001
-"""A wait that is over but for this is over: a timer may fire a little early."""
+"""A wait with less than this left has ended: a timer may fire slightly early."""
 
 
 class QueueClosedError(Exception):
-    """The queue hands out nothing more."""
+    """The queue is closed and hands out no more keys."""
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a queue is. Counts are of keys, times in seconds."""
+    """State of a queue. Counts are of keys, times in seconds."""
 
     depth: int
-    """Waiting for a worker."""
+    """Keys that wait for a worker."""
     in_flight: int
     delayed: int
     adds: int
-    """Calls of `add` and delayed keys whose time came, also those that changed nothing."""
+    """Calls of `add`, and delayed keys that became due, including those that changed nothing."""
     retries: int
     """Calls of `add_rate_limited`."""
     oldest_s: float
-    """How long the first of the waiting keys has waited; 0 when none waits."""
+    """Time that the first waiting key has waited; 0 when no key waits."""
     unfinished_s: float = 0.0
-    """How long all keys in flight have been worked on, together."""
+    """Time that all keys in flight have been worked on, added up."""
     longest_s: float = 0.0
-    """... and the one that has been for longest."""
+    """Longest time that a key in flight has been worked on."""
     waits: HistogramStats = HistogramStats()
-    """From when a key was ready until a worker took it."""
+    """Time from when a key was ready until a worker took it."""
     works: HistogramStats = HistogramStats()
-    """From when a worker took it until it was done."""
+    """Time from when a worker took a key until it was done."""
 
 
 class _Trouble(msgspec.Struct):
-    """A key that fails: how often it has, how many waits it was given, and when (loop's time) the latest is over."""
+    """State of a failing key: its number of failures, the number of waits, and the end of the latest wait (loop's
+    time).
+    """
 
     failures: int = 0
     waits: int = 0
@@ -79,11 +81,11 @@ class _Trouble(msgspec.Struct):
 class WorkQueue(Generic[K]):
     """A queue of keys for any number of workers. Belongs to one event loop.
 
-    Failures of a key wait `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each
-    wait is shortened by up to a fifth, so that keys which failed together do not all come back together.
-    Once what was wrong is right again, a key comes back after at most about as long as it was wrong.
-    `retries_per_s` bounds the retries of all keys together, after `retry_burst` at once (0: no bound).
-    `cost_factor` 1 leaves a key at most half of the time, 0 turns resting off.
+    Failures of a key wait `base_delay_s`, twice that, four times …, at most `max_delay_s`; with `rng` each wait is
+    shortened by up to a fifth, so that keys which failed together do not all return together. After the trouble has
+    ended, a key returns within about the time that the trouble lasted. `retries_per_s` limits the retries of all keys
+    together, after an initial burst of `retry_burst` (0: no limit). `cost_factor` 1 leaves a key at most half of the
+    time, 0 turns resting off.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class WorkQueue(Generic[K]):
         self._waits = Histogram()
         self._works = Histogram()
         self._due: dict[K, float] = {}
-        self._schedule: list[tuple[float, int, K]] = []  # heap; entries that `_due` does not have are void
+        self._schedule: list[tuple[float, int, K]] = []  # heap; entries that are not in `_due` are invalid
         self._entries = 0
         self._timer: asyncio.TimerHandle | None = None
         self._rest_until: dict[K, float] = {}
@@ -125,30 +127,30 @@ class WorkQueue(Generic[K]):
     # ── adding ───────────────────────────────────────────────────────────────
 
     def add(self, key: K, *, force: bool = False) -> None:
-        """Have `key` worked on as soon as its turn comes; after its rest, unless `force`.
+        """Enqueue `key`; after its rest, unless `force`.
 
-        No effect when it waits already, or when the queue is closed.
+        Has no effect when the key waits already, or when the queue is closed.
         """
         if self._is_closed:
             return
         self._adds += 1
-        if key in self._in_flight:  # the usual case of a busy key: hundreds of events are about it
+        if key in self._in_flight:  # the usual case of a busy key with hundreds of events
             self._in_flight[key] = force or bool(self._in_flight[key])
         else:
-            self._admit(key, force=force, now=_now())
+            self._enqueue(key, force=force, now=_now())
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have `key` worked on in `seconds`; of several such times the earliest counts."""
+        """Enqueue `key` after `seconds`; of several such times the earliest counts."""
         if seconds <= 0:
             self.add(key)
         elif not self._is_closed and key not in self._waiting_since:
             self._delay(key, max(_now() + seconds, self._rest_until.get(key, 0.0)))
 
     def add_rate_limited(self, key: K, *, at_least_s: float = 0.0) -> float:
-        """Have `key` worked on after a wait that doubles with each failure; returns the wait in seconds.
+        """Enqueue `key` after a wait that doubles with each failure; returns the wait in seconds.
 
-        A failure before the wait of the one before is over does not lengthen it: what is left of it is waited.
-        `at_least_s`: what the server asked for (Retry-After).
+        A failure before the end of the previous wait does not lengthen it: the key waits for the rest of it.
+        `at_least_s`: the time that the server requested (Retry-After).
         """
         now = _now()
         trouble = self._troubles.setdefault(key, _Trouble())
@@ -172,20 +174,20 @@ class WorkQueue(Generic[K]):
         return wait_s
 
     def forget(self, key: K) -> None:
-        """The key succeeded: its next failure waits for the shortest time again."""
+        """Note that the key succeeded: its next failure starts with the shortest wait."""
         self._troubles.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """How often the key has failed since `forget`."""
+        """Return the number of failures of the key since `forget`."""
         trouble = self._troubles.get(key)
         return trouble.failures if trouble else 0
 
     # ── working ──────────────────────────────────────────────────────────────
 
     async def get(self) -> K:
-        """The next key, when there is one. Its `done` must be called.
+        """Return the next key; waits until there is one. Call `done` for it afterwards.
 
-        Raises QueueClosedError when the queue is closed, also when keys still wait.
+        Raises QueueClosedError when the queue is closed, even if keys still wait.
         """
         while True:
             if self._is_closed:
@@ -203,23 +205,23 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake_getter()  # this turn goes to another one
+                    self._wake_getter()  # the waiting key is for another getter
                 raise
 
     def done(self, key: K, *, cost_s: float = 0.0) -> None:
-        """Work on `key` has ended, whatever came of it; `cost_s` is what it cost (see the module's text).
+        """End the work on `key`, whatever its result; `cost_s` is its cost (see the module's text).
 
-        Raises KeyError when no worker has it.
+        Raises KeyError when no worker has the key.
         """
         again = self._in_flight.pop(key)
         self._works.observe(_now() - self._taken_at.pop(key))
         if cost_s >= self._cost_threshold_s and self._cost_factor > 0:
-            self._rest(key, self._cost_factor * cost_s)
+            self._start_rest(key, self._cost_factor * cost_s)
         if again is not None and not self._is_closed:
-            self._admit(key, force=again, now=_now())
+            self._enqueue(key, force=again, now=_now())
 
     def close(self) -> None:
-        """Hand out nothing more and forget what waits; work in flight may still be `done`."""
+        """Hand out no more keys and forget the waiting ones; work in flight may still be `done`."""
         self._is_closed = True
         self._waiting.clear()
         self._waiting_since.clear()
@@ -232,7 +234,7 @@ class WorkQueue(Generic[K]):
             self._wake_getter()
 
     def stats(self) -> QueueStats:
-        """How it is now. Call it where the event loop runs."""
+        """Return the current state. Call it where the event loop runs."""
         since = self._waiting_since[self._waiting[0]] if self._waiting else None
         return QueueStats(
             depth=len(self._waiting),
@@ -249,7 +251,7 @@ class WorkQueue(Generic[K]):
 
     # ── waiting and delayed ──────────────────────────────────────────────────
 
-    def _admit(self, key: K, *, force: bool, now: float) -> None:
+    def _enqueue(self, key: K, *, force: bool, now: float) -> None:
         if key in self._in_flight:
             self._in_flight[key] = force or bool(self._in_flight[key])
             return
@@ -276,10 +278,10 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
                 return
 
-    def _rest(self, key: K, seconds: float) -> None:
+    def _start_rest(self, key: K, seconds: float) -> None:
         now = _now()
         self._rest_until[key] = now + seconds
-        # Rests that are over are dropped now and then: each costs one look when twice as many have come.
+        # Expired rests are removed from time to time: when the number of entries has doubled.
         if len(self._rest_until) > 2 * self._rests_swept + 64:
             self._rest_until = {key: until for key, until in self._rest_until.items() if until > now}
             self._rests_swept = len(self._rest_until)
@@ -303,24 +305,24 @@ class WorkQueue(Generic[K]):
         while self._schedule and self._due.get(self._schedule[0][2]) != self._schedule[0][0]:
             heapq.heappop(self._schedule)
         if self._schedule:
-            self._timer = asyncio.get_running_loop().call_at(self._schedule[0][0], self._release)
+            self._timer = asyncio.get_running_loop().call_at(self._schedule[0][0], self._enqueue_due)
 
-    def _release(self) -> None:
-        """The time of the earliest delayed key has come."""
+    def _enqueue_due(self) -> None:
+        """Enqueue the delayed keys that are due."""
         self._timer = None
-        # A timer may fire within the clock's resolution before its time.
+        # A timer may fire early by the resolution of the clock.
         now = max(_now(), self._schedule[0][0] if self._schedule else 0.0)
         while self._schedule and self._schedule[0][0] <= now:
             due, _, key = heapq.heappop(self._schedule)
             if self._due.get(key) == due:
                 del self._due[key]
                 self._adds += 1
-                self._admit(key, force=False, now=now)
+                self._enqueue(key, force=False, now=now)
         self._set_timer()
 
 
 class _Bucket:
-    """Tokens that come back at a rate; each retry takes one, if need be one that comes only later."""
+    """Tokens that refill at a rate. Each retry takes one, if necessary in advance."""
 
     def __init__(self, per_s: float, size: int) -> None:
         self._per_s = per_s
@@ -329,7 +331,7 @@ class _Bucket:
         self._counted_at = float("-inf")
 
     def reserve(self, now: float) -> float:
-        """Take a token; returns in how many seconds it is there."""
+        """Take a token; returns the seconds until it is available."""
         self._tokens = min(self._size, self._tokens + (now - self._counted_at) * self._per_s)
         self._counted_at = now
         self._tokens -= 1.0

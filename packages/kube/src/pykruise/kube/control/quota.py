@@ -1,8 +1,9 @@
-"""How many do something slow at once, in all and for one key, so that it cannot use up what others need.
+"""Limits how many slow operations run at the same time, in total and per key, so that one key cannot use up
+everything.
 
-key ──▶ Quota.place() ──▶ a place while the block runs, or FullError at once
+key ──▶ Quota.place() ──▶ a place while the block runs, or FullError immediately
 
-Nothing waits: a request that is refused is made again. Pure.
+Nothing waits: the sender repeats a refused request. Pure.
 """
 
 from collections import Counter
@@ -13,18 +14,18 @@ __all__ = ["FullError", "Quota"]
 
 
 class FullError(Exception):
-    """There is no place now; the message says whose places are taken."""
+    """No place is free; the message names who takes the places."""
 
 
 class Quota:
-    """`most` at once, and `most_of_one` with the same key."""
+    """`most` at the same time, and `most_of_one` with the same key."""
 
     def __init__(self, most: int, *, most_of_one: int) -> None:
         self._most, self._most_of_one = most, most_of_one
         self._taken: Counter[str] = Counter()
 
     def is_full(self, key: str) -> bool:
-        """Whether there is no place for this key now."""
+        """Whether no place is free for this key."""
         return self._taken[key] >= self._most_of_one or self._taken.total() >= self._most
 
     @contextmanager

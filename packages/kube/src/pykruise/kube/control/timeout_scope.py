@@ -1,4 +1,4 @@
-"""Ending a block in which another task waits, under `asyncio.timeout(None)`."""
+"""Ends a block in which another task waits, under `asyncio.timeout(None)`."""
 
 import asyncio
 
@@ -6,9 +6,9 @@ __all__ = ["end_now"]
 
 
 def end_now(scope: asyncio.Timeout) -> None:
-    """Have the block end with TimeoutError at its next wait, however often this is asked.
+    """Make the block end with TimeoutError at its next wait, however often this is called.
 
-    A Timeout that has begun to end its block takes no further deadline.
+    A Timeout that has begun to end its block accepts no further deadline.
     """
     if not scope.expired():
         scope.reschedule(asyncio.get_running_loop().time())

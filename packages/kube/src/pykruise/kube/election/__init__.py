@@ -1,1 +1,1 @@
-"""Which of several equal programs works, and on what."""
+"""Decides which of several equal programs works, and on which keys."""

@@ -1,11 +1,12 @@
-"""How keys are shared among several managers: which slot a key is in, and who should hold which slot.
+"""Shares keys among several managers: the slot of a key, and the assignment of slots to managers.
 
-kind, key ──▶ Keying.slot_of() ──▶ one of SLOTS slots           (each has a Lease: who holds it works on its keys)
-members, who holds what ──▶ assign() ──▶ who should hold what   (the leader says so on its Lease: Record)
+kind, key ──▶ Keying.slot_of() ──▶ one of SLOTS slots           (each has a Lease: its holder works on its keys)
+members, holders ──▶ assign() ──▶ the assignment of slots       (the leader writes it on its Lease: LeaderRecord)
 
-Pure. The slot of a key follows from its kind and its own name, which never change, and from nothing that a cache could
-know late: two managers can never mean different slots, so a key is in exactly one, whichever of them lags. An owner
-reference would not do: it is adopted and released, and until all had heard of it two managers would work on one object.
+Pure. The slot of a key follows from its kind and its own name, which never change, and from nothing that a cache
+could show late. So two managers never compute different slots, and a key is in exactly one, even if a cache is stale.
+An owner reference would not work: owners adopt and release objects, and until all managers had seen it two of them
+would work on one object.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,13 +32,13 @@ __all__ = [
 ]
 
 SLOTS: Final = 16
-"""How many slots there are: the same in all managers of all versions."""
+"""Number of slots: the same in all managers of all versions."""
 
 AT_ONCE: Final = 2
-"""So many slots may be on their way from one living member to another."""
+"""Most slots that move from one living member to another at the same time."""
 
 Seat = int
-"""The number by which a member is known: its Lease is one of SLOTS."""
+"""Number of a member: its Lease is one of SLOTS."""
 
 Keying = Literal["object", "namespace"]
 """Unit of sharing: each object separately, or all objects of a namespace together."""
@@ -50,7 +51,7 @@ _MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 
 def fnv1a(text: str) -> int:
-    """FNV-1a of 64 bits over UTF-8, which API servers shard lists by (KEP-5866)."""
+    """Return the 64-bit FNV-1a hash of the UTF-8 text, by which API servers shard lists (KEP-5866)."""
     value = _OFFSET
     for byte in text.encode():
         value = ((value ^ byte) * _PRIME) & _MASK
@@ -59,23 +60,25 @@ def fnv1a(text: str) -> int:
 
 @remember(entries=1 << 14, longest=400)
 def slot_of(kind: str, key: Key, *, keying: Keying = "object") -> int:
-    """The slot of an object; `kind` names what reconciles it. What is in no namespace is always by itself."""
+    """Return the slot of an object; `kind` names its reconciler. Objects without a namespace are always shared
+    separately.
+    """
     if keying == "namespace" and key.namespace:
         return _spread(fnv1a(key.namespace)) % SLOTS
     return _spread(fnv1a(f"{kind}/{key.namespace}/{key.name}")) % SLOTS
 
 
 def _spread(value: int) -> int:
-    """All bits of a hash count: the low ones of FNV-1a are alike for names that differ in their last digit."""
+    """Spread a hash over all bits: the low bits of FNV-1a are similar for names that differ in their last digit."""
     value = ((value ^ (value >> 33)) * 0xFF51AFD7ED558CCD) & _MASK
     return value ^ (value >> 33)
 
 
 def rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
-    """Slot to the seat that should hold it, if no slot were held. Raises ValueError without seats.
+    """Return, by slot, the seat that should hold it if no slot were held. Raises ValueError without seats.
 
-    Each pair of slot and seat has a weight; the heaviest pairs come first, and no seat gets more than its share. So a
-    seat that comes or goes changes little beyond its own slots.
+    Each pair of slot and seat has a weight; the heaviest pairs are assigned first, and no seat gets more than its
+    share. So a seat that joins or leaves changes little beyond its own slots.
     """
     if not seats:
         raise ValueError("no member to hold a slot")
@@ -97,11 +100,12 @@ def assign(
     seats: Sequence[Seat],
     settled: frozenset[Seat],
 ) -> dict[int, Seat]:
-    """Assignment of slots from now on; empty without seats.
+    """Return the new assignment of slots; empty without seats.
 
-    `before`: who should have until now; `held`: who has. `seats`: members that live; `settled`: of these, who have been
-    there for a while. A slot whose member is gone gets another at once. One that is held moves to a settled member
-    only, and only AT_ONCE at a time: work on its keys stands still meanwhile.
+    `before`: the assignment so far. `held`: the current holders. `seats`: members that live. `settled`: those that
+    have lived for a while. A slot of a member that has left is assigned to another member immediately. A held slot
+    moves only to a settled member, and only AT_ONCE slots move at the same time, because their keys are not worked on
+    meanwhile.
     """
     if not seats:
         return {}
@@ -119,21 +123,21 @@ def assign(
 
 
 class LeaderRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """Record of the leader on its Lease. It counts as long as its `leader` holds that."""
+    """Record of the leader on its Lease. It is valid as long as its `leader` holds the Lease."""
 
     leader: str
     epoch: str
-    """Epoch of an unbroken succession of leaders that share; records of another epoch are not trusted."""
+    """Epoch of an unbroken succession of leaders that share slots; records of another epoch are not trusted."""
     keying: Keying
     slots: dict[int, Seat] = {}
     """Slot to the seat that should hold it; empty: no assignment for now."""
 
     def of(self, seat: Seat | None) -> frozenset[int]:
-        """The slots that a member should hold."""
+        """Return the slots that a member should hold."""
         return frozenset(slot for slot, holder in self.slots.items() if holder == seat)
 
     def text(self) -> str:
-        """As it stands in an annotation."""
+        """Return the text of the annotation."""
         return msgspec.json.encode(self).decode()
 
 
@@ -141,7 +145,7 @@ _decode = msgspec.json.Decoder(LeaderRecord).decode
 
 
 def read_record(text: str | None, *, holder: str) -> LeaderRecord | None:
-    """The record of this holder of the Lease; None: it has left none, so it does not share."""
+    """Return this holder's record on the Lease; None: it has written none, so it does not share slots."""
     try:
         record = _decode(text or "")
     except msgspec.DecodeError:

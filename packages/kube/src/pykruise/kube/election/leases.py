@@ -2,22 +2,23 @@
 
 LeaderElector.run(): candidate ──takes the Lease──▶ leader ──renews──▶ … ──release()──▶ the Lease is free
                                                       └── cannot renew in time ──▶ LeaseLostError
-Term.holds() ──▶ FencedTransport: a write of a leader whose time is over does not leave the process
+LeaseTerm.holds() ──▶ FencedTransport: a write of a leader whose term has ended does not leave the process
 
-No clock is compared with another machine's. A candidate measures with its own how long the Lease has not
-changed, and takes it when that is longer than the Lease itself says. A leader counts its time from before it
-asked for the renewal, so it always ends first: `lease_s` minus `renew_s` is what is left for writes under way,
-and every write is given no longer than that.
+Clocks of different machines are never compared. A candidate measures with its own clock how long the Lease has not
+changed, and takes it when that is longer than the Lease's own duration. A leader counts its term from before it sent
+the renewal, so its term always ends first: `lease_s` minus `renew_s` is left for writes in flight, and every write is
+limited to that time.
 
-What no program can exclude: a machine that stands still as a whole (a suspended virtual machine) does not see
-that time passes. A write that had left it before may arrive late; `resourceVersion` and uid preconditions, which
-all writes of plans/ carry where a decision depends on them, make it fail then.
+One case cannot be excluded: a machine that is suspended as a whole (a virtual machine) does not notice that time
+passes. A write that left it before may arrive late. The preconditions on `resourceVersion` and uid make it fail then;
+all writes of plans/ have them where a decision depends on them.
 
-Who releases a Lease leaves a note on it: up to which versions of the cluster its writes go, by resource. Its successor
-finds them in `inherited` (kube/election/takeover.py). Or it names its successor, and the Lease is never free.
+A leader that releases the Lease leaves a note on it: the highest version that it wrote of each resource. Its
+successor reads them from `inherited` (kube/election/takeover.py). Alternatively it names its successor, and the Lease
+is never free.
 
-A candidate knows, too, until when the holder it sees may act (`other_term`): others may act in its name
-(membership.py). Where a watch tells it of renewals (`see`), it takes a Lease as soon as that has run out.
+A candidate also knows until when the current holder may act (`other_term`), because others may act on its behalf
+(membership.py). When a watch shows it the renewals (`see`), it takes a Lease as soon as the Lease has expired.
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """
@@ -53,10 +54,10 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 WRITTEN = "pykruise.io/written"
-"""An annotation of a released Lease: when it was released, and the highest version written of each resource."""
+"""Annotation of a released Lease: the time of the release, and the highest version written of each resource."""
 
 _JITTER = 0.2
-"""Waits are up to this much longer, so that candidates do not come at the same moment."""
+"""Waits are longer by up to this fraction, so that candidates do not try at the same moment."""
 
 
 class LeaseLostError(KubeError):
@@ -64,23 +65,23 @@ class LeaseLostError(KubeError):
 
 
 class NotLeadingError(UnreachableError):
-    """A write that was not sent: this program does not lead, or does not know any more that it does."""
+    """A write that was not sent: this program does not lead, or is no longer sure that it does."""
 
 
 class Fence(Protocol):
     """Permission of a write to leave the process."""
 
     def holds(self) -> bool:
-        """Whether it may now."""
+        """Whether a write may leave the process now."""
         ...
 
     def write_time_s(self) -> float:
-        """How long a write that begins now may take."""
+        """Return the seconds that a write which begins now may take."""
         ...
 
 
 class LeaseTerm:
-    """The time for which a leader may act. `now` must run on while the program sleeps."""
+    """The time for which a leader may act. `now` must continue while the program sleeps."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -88,26 +89,26 @@ class LeaseTerm:
         self._taken_at = float("-inf")
 
     def holds(self) -> bool:
-        """Whether what a leader does may be done now."""
+        """Whether the leader may act now."""
         return self._now() < self._until
 
     def write_time_s(self) -> float:
-        """How long a write that begins now may take: until another could lead."""
+        """Return the seconds that a write which begins now may take: until another program could lead."""
         return self._taken_at - self._now()
 
     def extend(self, *, until: float, taken_at: float) -> None:
-        """Renewed: lead until `until`; no other can before `taken_at`."""
+        """Extend the term after a renewal to `until`; no other program can lead before `taken_at`."""
         self._until, self._taken_at = until, taken_at
 
     def end(self) -> None:
-        """Act no more."""
+        """End the term."""
         self._until = self._taken_at = float("-inf")
 
 
 class FencedTransport(WrappedTransport):
-    """A transport whose writes leave only while `term` holds, and end before another can lead.
+    """A transport that sends writes only while `term` holds, and ends them before another program can lead.
 
-    Reads and watches pass.
+    Reads and watches are not affected.
     """
 
     def __init__(self, inner: Transport, term: Fence) -> None:
@@ -115,7 +116,7 @@ class FencedTransport(WrappedTransport):
         self._term = term
 
     async def request(self, request: Request, /) -> Response:
-        """See `Transport.request`. Raises NotLeadingError for a write out of term."""
+        """See `Transport.request`. Raises NotLeadingError for a write outside the term."""
         if request.method != "GET":
             if not self._term.holds():
                 what = f"{request.method} {request.path}"
@@ -128,38 +129,38 @@ class FencedTransport(WrappedTransport):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """Valid as long as the Lease has not been written since."""
+    """Note of a leader that released the Lease. Valid as long as the Lease has not been written since."""
 
     at: str
     """The Lease's renewTime when it was released."""
     versions: dict[str, int]
     epoch: str = ""
-    """LeaderElector.epoch of who left it."""
+    """`LeaderElector.epoch` of that leader."""
 
 
 _decode_note = msgspec.json.Decoder(_Note).decode
 
 
 class ElectorStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How an elector is."""
+    """State of an elector."""
 
     leading: bool
     holder: str
-    """The holder of the Lease as far as is known; empty: none."""
+    """The last known holder of the Lease; empty: none."""
     transitions: int
-    """How often it has changed hands."""
+    """Number of times that the holder of the Lease has changed."""
     renewals: int
     slow_renewals: int
-    """... of which had to read the Lease first, because it was not as this leader had left it."""
+    """... of which had to read the Lease first, because another client had changed it."""
     errors: int
     last_error: str
 
 
 class LeaderElector:
-    """Takes part in one election. It has a limiter of its own: a Retry-After may not outlast the Lease.
+    """Takes part in one election. It has its own limiter: a Retry-After must not outlast the Lease.
 
-    `identity` must be this process's alone. Seconds: `lease_s` > `renew_s` > `retry_s`. `now` measures time
-    (default: the event loop's); give one that counts while the machine sleeps.
+    `identity` must be unique to this process. Seconds: `lease_s` > `renew_s` > `retry_s`. `now` measures time
+    (default: the event loop's); pass a clock that continues while the machine sleeps.
     """
 
     def __init__(
@@ -192,20 +193,20 @@ class LeaderElector:
         self._now = now or asyncio.get_running_loop().time
         self.term = LeaseTerm(self._now)
         self.other_term = LeaseTerm(self._now)
-        """While another holds the Lease: until when it may act, as far as is known here."""
+        """While another program holds the Lease: the known time until which it may act."""
         self.annotate: Callable[[Document], Mapping[str, str]] = lambda _: {}
-        """Annotations to write with the Lease, computed from the Lease before; asked at each write."""
+        """Return annotations to write with the Lease, computed from the previous Lease; called before each write."""
         self.stands = True
-        """Whether it takes a Lease that is free or has run out. It takes one that names it in any case."""
+        """Whether it takes a Lease that is free or has expired. It takes a Lease that names it in any case."""
         self.epoch = ""
-        """Only a note of the same epoch is relied on. Empty: Leases of the one who does all work."""
+        """Only notes of the same epoch are trusted. Empty: Leases of a single leader that does all work."""
         self.inherited: Mapping[str, int] | None = None
-        """Annotations of the previous leader: the highest version of each resource. None: it said nothing."""
+        """The highest version of each resource that previous leaders wrote. None: unknown."""
 
         self._lease: Document | None = None  # as last seen
-        self._seen_at = 0.0  # when it was first seen like that
-        self._version = 0  # of what was last seen
-        self._looked_at = float("-inf")  # when the latest look at it began
+        self._seen_at = 0.0  # when this state was first seen
+        self._version = 0  # resourceVersion as last seen
+        self._looked_at = float("-inf")  # when the latest read of it began
         self._renewed_at = float("-inf")
         self._leading = asyncio.Event()
         self._releasing = asyncio.Event()
@@ -228,24 +229,27 @@ class LeaderElector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Become the leader and stay it until `release()`. Raises LeaseLostError when it cannot; it may stand again."""
+        """Become the leader and stay it until `release()`. Raises LeaseLostError when the Lease is lost; it may run
+        again.
+        """
         self._released.clear()
         try:
             while not self._releasing.is_set():
-                if await self._attempt(within_s=self._renew_s):
+                if await self._try_once(within_s=self._renew_s):
                     await self._lead()
                     break
-                await self._pause()
+                await self._wait_for_retry()
             await self._give_back()
         finally:
-            self._resign()
+            self._end_term()
             self._released.set()
 
     async def release(self, written: Mapping[str, int] | None = None, *, successor: str = "") -> None:
-        """Lead no more and let others know at once; returns when they can. Stop what the leader does first.
+        """Stop leading and free the Lease, so that others can lead immediately. First stop all work that the leader
+        does.
 
-        `written`: the highest version written of each resource, for the successor; None: unknown. `successor`: who
-        holds the Lease from then on, without having asked for it; empty: it is free.
+        `written`: the highest version written of each resource, for the successor; None: unknown. `successor`: the
+        next holder of the Lease, which does not have to request it; empty: the Lease is free.
         """
         self._written, self._successor = written, successor
         self._releasing.set()
@@ -253,34 +257,36 @@ class LeaderElector:
         await self._released.wait()
 
     def hurry(self) -> None:
-        """Renew or look now: something has to be written on it, or it is said to be free."""
+        """Renew or read the Lease now: an annotation has changed, or the Lease may be free."""
         self._hurry.set()
 
     def know(self, lease: Document, *, since: float) -> None:
-        """The Lease has looked like this since then (`now`), as was seen elsewhere: it need not be waited for again."""
+        """Adopt a state of the Lease that was seen elsewhere since `since` (`now`), so that its expiry counts from
+        then.
+        """
         self._lease, self._seen_at = lease, since
 
     def see(self, lease: Document) -> None:
-        """A watch shows the Lease like this. What it shows late, or of this leader's own renewals, changes nothing."""
-        if self._leading.is_set() or _version(lease) <= self._version:
+        """Adopt the state of the Lease in a watch. Late states, and this leader's own renewals, change nothing."""
+        if self._leading.is_set() or _version_of(lease) <= self._version:
             return
-        if _spec(lease) != _spec(self._lease):
+        if _spec_of(lease) != _spec_of(self._lease):
             self._seen_at = self._now()
             self._note_other(lease)
-        self._lease, self._version = lease, _version(lease)
+        self._lease, self._version = lease, _version_of(lease)
 
     async def pass_on(self, *, from_: str, successor: str) -> bool:
-        """Where the Lease names `from_`, who will not use it, have it name `successor`; empty: it is free.
+        """Make the Lease name `successor` (empty: free it) if it names `from_`, which will not use it.
 
-        False: it names another one, or cannot be asked for.
+        Returns False when it names another holder, or cannot be read.
         """
         try:
             async with asyncio.timeout(self._renew_s / 2):
                 lease = decode(await self._client.get(LEASES, self._namespace, self._name))
-        except (KubeError, TimeoutError) as error:  # then it runs out
+        except (KubeError, TimeoutError) as error:  # then the Lease expires
             _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer")
             return False
-        if _spec(lease).get("holderIdentity") != from_:
+        if _spec_of(lease).get("holderIdentity") != from_:
             return False
         self._successor = successor
         await self._hand_on(lease)
@@ -288,16 +294,16 @@ class LeaderElector:
 
     @property
     def lease(self) -> Document | None:
-        """As it was last seen."""
+        """The Lease as last seen."""
         return self._lease
 
     def stats(self) -> ElectorStats:
-        """How it is now."""
-        spec = _spec(self._lease)
+        """Return the current state."""
+        spec = _spec_of(self._lease)
         return ElectorStats(
             leading=self.is_leading,
             holder=str(spec.get("holderIdentity") or ""),
-            transitions=_whole(spec.get("leaseTransitions")),
+            transitions=_to_int(spec.get("leaseTransitions")),
             renewals=self._renewals,
             slow_renewals=self._slow_renewals,
             errors=self._errors,
@@ -311,31 +317,31 @@ class LeaderElector:
         _log.info("leading: %s holds lease %s/%s", self.identity, self._namespace, self._name)
         self._leading.set()
         while True:
-            await self._pause()
+            await self._wait_for_retry()
             if self._releasing.is_set():
                 return
             deadline = self._renewed_at + self._renew_s
             left_s = deadline - self._now()
-            if left_s > 0 and await self._attempt(within_s=left_s):
+            if left_s > 0 and await self._try_once(within_s=left_s):
                 continue
-            holder = _spec(self._lease).get("holderIdentity")
+            holder = _spec_of(self._lease).get("holderIdentity")
             if holder and holder != self.identity:
-                self._resign()
+                self._end_term()
                 raise LeaseLostError(f"lease {self._namespace}/{self._name} is held by {holder} now")
             if self._now() >= deadline:
-                self._resign()
+                self._end_term()
                 raise LeaseLostError(
                     f"lease {self._namespace}/{self._name} could not be renewed for {self._renew_s:g} s:"
                     f" {self._last_error or 'no answer'}"
                 )
 
-    async def _pause(self) -> None:
+    async def _wait_for_retry(self) -> None:
         wait_s = self._retry_s * self._rng.uniform(1.0, 1.0 + _JITTER)
-        if self._leading.is_set():  # never sleep over the end
+        if self._leading.is_set():  # never sleep beyond the end of the term
             wait_s = min(wait_s, max(0.0, self._renewed_at + self._renew_s - self._now()))
         elif self._lease is not None:
             left_s = self._seen_at + self._length_s(self._lease) - self._now()
-            if left_s > 0:  # nor over the moment in which it may be taken, at which all that stand come
+            if left_s > 0:  # nor beyond the expiry, at which all candidates try
                 wait_s = min(wait_s, left_s + self._rng.uniform(0.0, _JITTER * self._retry_s))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -343,28 +349,28 @@ class LeaderElector:
         if not self._releasing.is_set():
             self._hurry.clear()
 
-    def _resign(self) -> None:
+    def _end_term(self) -> None:
         self.term.end()
         self._leading.clear()
 
     async def _give_back(self) -> None:
-        """Free the Lease if it is ours. Failing to is no harm: it runs out."""
+        """Free the Lease if this program holds it. A failure does no harm: the Lease expires."""
         was_leading = self._leading.is_set()
-        self._resign()
+        self._end_term()
         if was_leading and self._lease is not None:
             await self._hand_on(self._lease)
 
     async def _hand_on(self, old: Document) -> None:
-        """To the successor, or to the first that asks."""
+        """Write the Lease for the successor, or free it for the first candidate."""
         now = format_micro_time(self._clock())
-        spec = {**_spec(old), "renewTime": now, "acquireTime": now}
+        spec = {**_spec_of(old), "renewTime": now, "acquireTime": now}
         if self._successor:
             spec["holderIdentity"] = self._successor
-            spec["leaseTransitions"] = _whole(spec.get("leaseTransitions")) + 1
+            spec["leaseTransitions"] = _to_int(spec.get("leaseTransitions")) + 1
         else:
             spec["leaseDurationSeconds"] = 1
             spec.pop("holderIdentity", None)
-        lease = {**old, "metadata": self._noted(old, at=now), "spec": spec}
+        lease = {**old, "metadata": self._metadata_with_note(old, at=now), "spec": spec}
         try:
             async with asyncio.timeout(self._retry_s):
                 await self._client.update(LEASES, self._namespace, self._name, lease)
@@ -379,7 +385,7 @@ class LeaderElector:
         else:
             _log.info("lease %s/%s is given back", self._namespace, self._name)
 
-    def _noted(self, lease: Document, *, at: str) -> Document:
+    def _metadata_with_note(self, lease: Document, *, at: str) -> Document:
         annotations = {name: text for name, text in annotations_of(lease).items() if name != WRITTEN}
         annotations |= self.annotate(lease)
         if self._written is not None:
@@ -389,17 +395,17 @@ class LeaderElector:
 
     # ── one attempt ──────────────────────────────────────────────────────────
 
-    async def _attempt(self, *, within_s: float) -> bool:
-        """Take or renew the Lease; True: it is ours. Errors are counted and remembered."""
-        # One request that hangs must not use up all the time there is.
+    async def _try_once(self, *, within_s: float) -> bool:
+        """Take or renew the Lease; returns whether this program holds it. Errors are counted and remembered."""
+        # A request that hangs must not use up all the remaining time.
         timeout_s = min(within_s, max(self._retry_s, self._renew_s / 2))
         try:
             async with asyncio.timeout(timeout_s):
                 taken = await self._take_or_renew()
         except ConflictError:
-            self._forget_version()  # another client wrote it: look before the next try
+            self._forget_version()  # another client wrote it: read it before the next try
             return False
-        except (KubeError, TimeoutError, ValueError) as error:  # ValueError: an answer that is no Lease
+        except (KubeError, TimeoutError, ValueError) as error:  # ValueError: the answer is not a Lease
             self._errors += 1
             before, self._last_error = self._last_error, str(error) or f"no answer within {timeout_s:g} s"
             level = logging.DEBUG if before == self._last_error else logging.WARNING
@@ -415,7 +421,7 @@ class LeaderElector:
             and self._lease is not None
             and "resourceVersion" in self._lease["metadata"]
         ):
-            self._note(await self._write(self._lease, is_mine=True), renewed_at=started)
+            self._note_held(await self._write_lease(self._lease, is_mine=True), renewed_at=started)
             return True
         if self._leading.is_set():
             self._slow_renewals += 1
@@ -425,18 +431,18 @@ class LeaderElector:
             if not self.stands:
                 return False
             try:
-                raw = await self._client.create(LEASES, self._namespace, self._new())
+                raw = await self._client.create(LEASES, self._namespace, self._new_lease())
             except AlreadyExistsError:
                 return False
             self.inherited = None if self.epoch else {}  # there was no leader before
-            self._note(decode(raw), renewed_at=started)
+            self._note_held(decode(raw), renewed_at=started)
             return True
         lease = decode(raw)
-        if self._lease is None or _spec(lease) != _spec(self._lease):
+        if self._lease is None or _spec_of(lease) != _spec_of(self._lease):
             self._seen_at = self._now()
             self._note_other(lease)
-        self._lease, self._version, self._looked_at = lease, _version(lease), started
-        holder = _spec(lease).get("holderIdentity")
+        self._lease, self._version, self._looked_at = lease, _version_of(lease), started
+        holder = _spec_of(lease).get("holderIdentity")
         if holder and holder != self.identity:
             is_over = self._now() >= self._seen_at + self._length_s(lease)
             if self._leading.is_set() or not is_over:
@@ -446,23 +452,25 @@ class LeaderElector:
         started = self._now()
         if not self._leading.is_set():
             self.inherited = _versions_in(lease, epoch=self.epoch)
-        self._note(await self._write(lease, is_mine=holder == self.identity), renewed_at=started)
+        self._note_held(await self._write_lease(lease, is_mine=holder == self.identity), renewed_at=started)
         return True
 
     def _note_other(self, lease: Document) -> None:
-        """The Lease is another than at the latest look: it was written after that look began."""
+        """Update the term of the other holder. The Lease changed since the latest read, so it was written after that
+        read began.
+        """
         length_s = self._length_s(lease)
         share = self._renew_s / self._lease_s
         self.other_term.extend(until=self._looked_at + length_s * share, taken_at=self._looked_at + length_s)
 
     def _length_s(self, lease: Document) -> float:
-        """How long a Lease lasts: its holder said so; without that, as long as one of ours."""
-        return float(_whole(_spec(lease).get("leaseDurationSeconds"))) or self._lease_s
+        """Return the duration of a Lease, as its holder wrote it; without that, this elector's own `lease_s`."""
+        return float(_to_int(_spec_of(lease).get("leaseDurationSeconds"))) or self._lease_s
 
-    async def _write(self, lease: Document, *, is_mine: bool) -> Document:
-        """Store the Lease with us as its holder. Fields that are not known here stay."""
+    async def _write_lease(self, lease: Document, *, is_mine: bool) -> Document:
+        """Store the Lease with this program as its holder. Unknown fields stay."""
         now = format_micro_time(self._clock())
-        spec = _spec(lease)
+        spec = _spec_of(lease)
         mine: dict[str, Any] = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": math.ceil(self._lease_s),
@@ -470,14 +478,14 @@ class LeaderElector:
         }
         if not is_mine:
             mine["acquireTime"] = now
-            mine["leaseTransitions"] = _whole(spec.get("leaseTransitions")) + 1
+            mine["leaseTransitions"] = _to_int(spec.get("leaseTransitions")) + 1
         body = {**lease, "spec": {**spec, **mine}}
         if beside := self.annotate(lease):
             known = lease["metadata"].get("annotations") or {}
             body["metadata"] = {**lease["metadata"], "annotations": {**known, **beside}}
         return decode(await self._client.update(LEASES, self._namespace, self._name, body))
 
-    def _new(self) -> Document:
+    def _new_lease(self) -> Document:
         now = format_micro_time(self._clock())
         return {
             "apiVersion": LEASES.api_version,
@@ -496,9 +504,9 @@ class LeaderElector:
             },
         }
 
-    def _note(self, lease: Document, *, renewed_at: float) -> None:
-        """The Lease is ours, counted from before the request that made it so."""
-        self._lease, self._version = lease, _version(lease)
+    def _note_held(self, lease: Document, *, renewed_at: float) -> None:
+        """Note that this program holds the Lease. Its term counts from before the request."""
+        self._lease, self._version = lease, _version_of(lease)
         self._seen_at = self._now()
         self._looked_at = renewed_at
         self._renewed_at = renewed_at
@@ -513,18 +521,20 @@ class LeaderElector:
             self._lease = {**self._lease, "metadata": metadata}
 
 
-def _spec(lease: Document | None) -> Mapping[str, Any]:
+def _spec_of(lease: Document | None) -> Mapping[str, Any]:
     spec = (lease or {}).get("spec")
     return spec if isinstance(spec, dict) else {}
 
 
-def _version(lease: Document) -> int:
+def _version_of(lease: Document) -> int:
     return int(lease["metadata"].get("resourceVersion") or 0)
 
 
 def _versions_in(lease: Document, *, epoch: str) -> Mapping[str, int] | None:
-    """Versions that the previous holder left on a Lease that no other holder has had since; None: none to trust."""
-    spec = _spec(lease)
+    """Return the versions that the previous holder left on a Lease, if no other holder has had it since; None:
+    unknown.
+    """
+    spec = _spec_of(lease)
     try:
         note = _decode_note(annotations_of(lease)[WRITTEN])
     except (KeyError, msgspec.DecodeError):
@@ -534,5 +544,5 @@ def _versions_in(lease: Document, *, epoch: str) -> Mapping[str, int] | None:
     return note.versions if is_released and is_known else None
 
 
-def _whole(value: object) -> int:
+def _to_int(value: object) -> int:
     return value if isinstance(value, int) else 0

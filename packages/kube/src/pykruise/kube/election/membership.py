@@ -1,20 +1,21 @@
-"""One of several managers that share the work: it has a seat, and holds the slots that the leader gives it.
+"""A manager that shares the work with others: it has a seat, and holds the slots that the leader assigns to it.
 
-the leader's Lease ──Record──▶ which slots this member should hold ──▶ a LeaderElector for each ──▶ serve(HeldSlot)
-a Lease per seat   ──▶ who lives ──┐
-a Lease per slot   ──▶ who has it ─┴─▶ assign() (slots.py), when this member leads ──▶ Record
+the leader's Lease ──LeaderRecord──▶ slots that this member should hold ──▶ a LeaderElector each ──▶ serve(HeldSlot)
+a Lease per seat   ──▶ living members ──┐
+a Lease per slot   ──▶ holders         ─┴─▶ assign() (key_slots.py), when this member leads ──▶ LeaderRecord
 
-What the leader says is advice: only the Lease of a slot lets a member work on its keys, and only while the leader's own
-Lease is held by a member, too. So another program that takes that Lease finds no member at work. A member learns of a
-renewal by asking, and counts from before the question by which it found the Lease still unrenewed; so its time ends
-before the Lease can be taken.
+The leader's assignment is advice: a member may work on the keys of a slot only while it holds the slot's Lease, and
+only while a member also holds the leader's Lease. So another program that takes the leader's Lease finds no member at
+work. A member learns of a renewal by reading the Lease. It counts from before the previous read, which still showed
+the old state; so its time ends before the Lease can be taken.
 
-A slot moves in this order: the leader says so, the member ends what it does for these keys, it releases the slot's
-Lease with a note of what it has written, the next member takes it and waits until it has seen that (hand_over.py).
+A slot moves in this order: the leader assigns it to another member; the present member stops work on its keys and
+releases the slot's Lease with a note of the written versions; the next member takes the Lease and waits until its
+caches have those versions (takeover.py).
 
-A leader that leaves names its successor on the Lease, so that members go on. Of several that leave at one moment one
-may name another. Each gives up its seat before it looks at the Lease, and looks at its successor's seat after it has
-named it; so one of the two sees what has happened and names a further one.
+A leader that leaves names its successor on the Lease, so that members continue. When several members leave at the
+same moment, one of them may name another. Each gives up its seat before it reads the Lease, and checks its
+successor's seat after it has named it; so one of the two notices and names another successor.
 """
 
 import asyncio
@@ -41,31 +42,31 @@ __all__ = ["RECORD", "HeldSlot", "Membership", "MembershipStats", "member_lease"
 _log = logging.getLogger(__name__)
 
 RECORD: Final = "pykruise.io/slots"
-"""An annotation of the leader's Lease: who should hold which slot (slots.Record)."""
+"""Annotation of the leader's Lease with the assignment of slots (key_slots.LeaderRecord)."""
 
 LOOK_S: Final = 1.0
-"""How often a member looks at the Leases although none has changed: one may have run out."""
+"""Seconds between checks of the Leases although none has changed: one may have expired."""
 
 LAST_LOOK_S: Final = 4.0
 LAST_LOOKS: Final = 2
-"""How long, and how often, a member that leaves asks who else has a seat."""
+"""Number of attempts of a leaving member to read which members have a seat."""
 
 SETTLED_S: Final = 10.0
-"""How long a member has to be there before slots move to it that others hold."""
+"""Seconds that a member must live before held slots move to it."""
 
 
 def slot_lease(name: str, slot: int) -> str:
-    """The name of a slot's Lease, by that of the leader's."""
+    """Return the name of a slot's Lease; `name` is that of the leader's Lease."""
     return f"{name}-slot-{slot}"
 
 
 def member_lease(name: str, seat: Seat) -> str:
-    """The name of a seat's Lease."""
+    """Return the name of a seat's Lease."""
     return f"{name}-member-{seat}"
 
 
 class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
-    """A Lease, as far as members look at it."""
+    """The parts of a Lease that members read."""
 
     namespace: str
     name: str
@@ -76,17 +77,17 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holder(self) -> str:
-        """Which member has it; empty: none."""
+        """Identity of the member that holds it; empty: none."""
         return str(self.spec.get("holderIdentity") or "")
 
     @property
     def length_s(self) -> float:
-        """How long it lasts without a renewal."""
+        """Duration in seconds without a renewal."""
         return float(self.spec.get("leaseDurationSeconds") or 0)
 
     @property
     def document(self) -> Document:
-        """The Lease as an elector reads it."""
+        """The Lease in the form that an elector reads."""
         metadata = {
             "namespace": self.namespace,
             "name": self.name,
@@ -97,7 +98,7 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
         return {"metadata": metadata, "spec": self.spec}
 
 
-def _project(raw: bytes | msgspec.Raw) -> LeaseView:
+def _project_lease(raw: bytes | msgspec.Raw) -> LeaseView:
     document = decode(raw)
     meta = document["metadata"]
     return LeaseView(
@@ -111,20 +112,20 @@ def _project(raw: bytes | msgspec.Raw) -> LeaseView:
 
 
 class _Both:
-    """Holds while both do."""
+    """A fence that holds while both of its fences hold."""
 
     def __init__(self, first: Fence, second: Fence) -> None:
-        self._first, self._second = first, second
+        self._wait_for_first, self._second = first, second
 
     def holds(self) -> bool:
-        return self._first.holds() and self._second.holds()
+        return self._wait_for_first.holds() and self._second.holds()
 
     def write_time_s(self) -> float:
-        return min(self._first.write_time_s(), self._second.write_time_s())
+        return min(self._wait_for_first.write_time_s(), self._second.write_time_s())
 
 
 class _MemberTerm:
-    """Holds while a member leads that shares as this one does."""
+    """A fence that holds while the leader is a member that shares slots in the same way."""
 
     def __init__(self, leader: LeaderElector, record: Callable[[], LeaderRecord | None]) -> None:
         self._leader, self._record = leader, record
@@ -141,37 +142,38 @@ class _MemberTerm:
 
 
 class HeldSlot:
-    """A slot whose Lease this member has. Who serves it ends soon after `leaving` is set."""
+    """A slot whose Lease this member holds. `serve` must end soon after `leaving` is set."""
 
     def __init__(self, number: int, elector: LeaderElector, fence: Fence, epoch: str) -> None:
         self.number = number
         self.elector = elector
         self.fence = fence
-        """Writes for its keys leave only while this holds."""
+        """Writes for the slot's keys leave only while this holds."""
         self.epoch = epoch
         self.leaving = asyncio.Event()
 
 
 Serve = Callable[[HeldSlot], Awaitable[Mapping[str, int] | None]]
-"""Works on a slot's keys until it is left, and returns what was written: the highest version of each resource. None:
-it is not known for sure."""
+"""Works on a slot's keys until `leaving` is set, and returns the highest version written of each resource. None:
+unknown.
+"""
 
 
 class MembershipStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a member is."""
+    """State of a member."""
 
     seat: Seat | None
     held: frozenset[int]
-    """Slots whose Lease it has."""
+    """Slots whose Lease the member holds."""
     assigned: Mapping[int, Seat]
     """Assignment of slots by the leader; empty: no leader shares slots."""
 
 
 class Membership:
-    """Takes part in sharing; `client` should share no limiter with busy ones. Seconds as for LeaderElector.
+    """Takes part in sharing. `client` should not share a limiter with busy clients. Seconds as for LeaderElector.
 
-    `members`: so many hold slots at once, those that came first; others stand by. `keying`: see slots.py; members that
-    differ in it do not share with each other.
+    `members`: number of members that hold slots at the same time, the earliest first; others stand by. `keying`: see
+    key_slots.py; members with a different keying do not share with each other.
     """
 
     def __init__(
@@ -200,18 +202,18 @@ class Membership:
         self._clock = clock
         self._rng = rng
         self._now = now or asyncio.get_running_loop().time
-        self.leader = self._elector(name, retry_s=retry_s)
-        """The election of the one who assigns slots."""
+        self.leader = self._make_elector(name, retry_s=retry_s)
+        """The election of the leader, which assigns slots."""
         self.term: Fence = _MemberTerm(self.leader, self.record)
-        """The time in which members may act."""
+        """Fence of all members: holds while members may act."""
         self._leases: Cache[LeaseView] = Cache(
             client,
             LEASES,
-            project=_project,
+            project=_project_lease,
             namespace=namespace,
             clock=clock,
             rng=rng,
-            idle_timeout_s=lease_s,  # some Lease is renewed every few seconds: a silent watch is a dead one
+            idle_timeout_s=lease_s,  # some Lease is renewed every few seconds, so a silent watch is broken
         )
         self._leases.subscribe(self._on_lease)
         self._since: dict[str, float] = {}
@@ -230,7 +232,7 @@ class Membership:
         self._read: tuple[str | None, str, LeaderRecord | None] = (None, "", None)
 
     def stats(self) -> MembershipStats:
-        """How it is now."""
+        """Return the current state."""
         record = self.record()
         return MembershipStats(
             seat=self._seat,
@@ -239,7 +241,7 @@ class Membership:
         )
 
     def record(self) -> LeaderRecord | None:
-        """Last known record of the leader; None: no member that shares slots in the same way holds the Lease."""
+        """Return the leader's last known record; None: no member that shares slots in the same way holds the Lease."""
         lease = self.leader.lease
         if lease is None:
             return None
@@ -251,27 +253,27 @@ class Membership:
         return record if record is not None and record.keying == self.keying else None
 
     async def run(self, serve: Serve) -> None:
-        """Take part until `leave()` or cancellation. What `serve` raises ends it."""
+        """Take part until `leave()` or cancellation. An error of `serve` ends it."""
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(self._leases.run(), name="leases")
             await self._leases.wait_synced()
             self._is_standing = not self._is_leaving
-            tasks.create_task(self._stand(), name="election")
+            tasks.create_task(self._run_election(), name="election")
             tasks.create_task(self._keep_seat(), name="seat")
             while not self._is_leaving or self._held:
                 self._changed.clear()
-                self._look(tasks, serve)
+                self._check_slots(tasks, serve)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
                         await self._changed.wait()
             watching.cancel()
 
     def retire(self) -> None:
-        """Take no leadership any more, as this member is about to leave; what it has it keeps until then."""
+        """Stop taking the leadership, because this member will leave soon. It keeps its slots until then."""
         self.leader.stands = False
 
     async def leave(self) -> None:
-        """Give everything up, so that others can have it at once. Stop what works on keys first."""
+        """Give everything up, so that others can take it immediately. First stop all work on keys."""
         self.retire()
         self._is_leaving = True
         if not self._is_standing:
@@ -284,7 +286,7 @@ class Membership:
         await asyncio.gather(*self._holding.values(), return_exceptions=True)
         self._changed.set()
 
-    # ── what is seen ─────────────────────────────────────────────────────────
+    # ── observing Leases ─────────────────────────────────────────────────────
 
     def _on_lease(self, change: Change[LeaseView]) -> None:
         old, new = change.old, change.new
@@ -302,11 +304,11 @@ class Membership:
             if change.key.name == slot_lease(self._name, slot.number) and not slot.elector.is_leading:
                 slot.elector.hurry()
 
-    def _lease(self, name: str) -> LeaseView | None:
+    def _find_lease(self, name: str) -> LeaseView | None:
         return next((lease for lease in self._leases.values() if lease.name == name), None)
 
-    def _living(self) -> dict[Seat, LeaseView]:
-        """Seats that are taken."""
+    def _find_living(self) -> dict[Seat, LeaseView]:
+        """Return the taken seats."""
         by_name = {lease.name: lease for lease in self._leases.values()}
         result = {}
         for seat in range(SLOTS):
@@ -316,17 +318,17 @@ class Membership:
         return result
 
     def _is_held(self, lease: LeaseView) -> bool:
-        # The store may have it a moment before it is delivered.
+        # The store may have the Lease a moment before the change is delivered.
         since = self._since.setdefault(lease.name, self._now())
         return bool(lease.holder) and self._now() < since + lease.length_s
 
-    # ── what is done about it ────────────────────────────────────────────────
+    # ── acting on Leases ─────────────────────────────────────────────────────
 
-    def _look(self, tasks: asyncio.TaskGroup, serve: Serve) -> None:
-        living = self._living()
+    def _check_slots(self, tasks: asyncio.TaskGroup, serve: Serve) -> None:
+        living = self._find_living()
         self._note_living(living)
         if self.leader.is_leading and not self._is_leaving:
-            self._assign(living)
+            self._assign_slots(living)
         record = self.record() if self.term.holds() else None
         wanted = record.of(self._seat) if record is not None and self._seat is not None else frozenset()
         for number, slot in self._held.items():
@@ -335,8 +337,8 @@ class Membership:
         if record is None or self._is_leaving:
             return
         for number in sorted(wanted - self._held.keys()):
-            slot = self._slot(number, record.epoch)
-            self._holding[number] = tasks.create_task(self._hold(slot, serve), name=f"slot-{number}")
+            slot = self._add_slot(number, record.epoch)
+            self._holding[number] = tasks.create_task(self._hold_slot(slot, serve), name=f"slot-{number}")
 
     def _note_living(self, living: Mapping[Seat, LeaseView]) -> None:
         now = self._now()
@@ -344,19 +346,19 @@ class Membership:
             lease.holder: self._alive_since.get(lease.holder, now) for lease in living.values()
         }
 
-    def _slot(self, number: int, epoch: str) -> HeldSlot:
+    def _add_slot(self, number: int, epoch: str) -> HeldSlot:
         name = slot_lease(self._name, number)
-        elector = self._elector(name, retry_s=max(self._retry_s, self._renew_s / 3))
+        elector = self._make_elector(name, retry_s=max(self._retry_s, self._renew_s / 3))
         elector.epoch = epoch
         slot = self._held[number] = HeldSlot(number, elector, _Both(elector.term, self.term), epoch)
         return slot
 
-    async def _hold(self, slot: HeldSlot, serve: Serve) -> None:
-        """Take the Lease, serve the slot while it is held, and give it back."""
+    async def _hold_slot(self, slot: HeldSlot, serve: Serve) -> None:
+        """Take the Lease, serve the slot while this member holds it, and release it."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(slot.elector.run(), name=f"lease-of-slot-{slot.number}")
-                await _first(slot.elector.wait_leading(), slot.leaving.wait())
+                await _wait_for_first(slot.elector.wait_leading(), slot.leaving.wait())
                 written = await serve(slot) if slot.elector.is_leading else None
                 await slot.elector.release(written)
         except* LeaseLostError as lost:
@@ -368,18 +370,18 @@ class Membership:
     # ── the seat ─────────────────────────────────────────────────────────────
 
     async def _keep_seat(self) -> None:
-        """Have a seat, the first that is free, until leaving."""
+        """Hold a seat, the first free one, until this member leaves."""
         while not self._is_leaving:
-            living = self._living()
+            living = self._find_living()
             free = next((seat for seat in range(SLOTS) if seat not in living), None)
-            if free is None:  # this one stands by
+            if free is None:  # this member stands by
                 await asyncio.sleep(LOOK_S)
                 continue
             await in_own_task(self._have_seat(free))
 
     async def _have_seat(self, free: Seat) -> None:
-        """Until it is lost; returns at once when another was faster."""
-        elector = self._seat_elector = self._elector(
+        """Hold a seat until it is lost; returns immediately when another member was faster."""
+        elector = self._seat_elector = self._make_elector(
             member_lease(self._name, free), retry_s=max(self._retry_s, self._renew_s / 3)
         )
         try:
@@ -396,21 +398,21 @@ class Membership:
             self._seat = self._seat_elector = None
 
     async def _is_seated(self, elector: LeaderElector, seat: Seat) -> bool:
-        """False: another was faster."""
+        """Wait for the seat; returns False when another member was faster."""
         while not self._is_leaving:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await elector.wait_leading()
                     return True
-            taken = self._living().get(seat)
+            taken = self._find_living().get(seat)
             if taken is not None and taken.holder != self.identity:
                 return False
-        return True  # it is released by who is leaving
+        return True  # `leave` releases the seat
 
     # ── leading ──────────────────────────────────────────────────────────────
 
-    async def _stand(self) -> None:
-        """Stand for the leader's Lease again and again."""
+    async def _run_election(self) -> None:
+        """Take part in the election of the leader again and again."""
         self.leader.annotate = self._said_on
         while not self._is_leaving:
             try:
@@ -420,10 +422,11 @@ class Membership:
             self._changed.set()
 
     def _said_on(self, lease: Document) -> dict[str, str]:
-        """Record of this member on the Lease that it holds or is about to take over.
+        """Return this member's record for the Lease that it holds or is about to take over.
 
-        It goes on with what the leader before said, where that shared likewise; else it begins anew. Members that
-        share otherwise may act for as long as they do not know better: for the time of the Lease.
+        It continues the record of the previous leader if that had the same keying, else it starts a new one. Members
+        with another keying may act until they notice, at most for the duration of the Lease, so slots are assigned
+        only after that.
         """
         if self._named is not None:
             return {RECORD: text} if (text := self._last_words(lease)) else {}
@@ -442,15 +445,17 @@ class Membership:
         return {RECORD: said.text()}
 
     def _last_words(self, lease: Document) -> str:
-        """Record for the successor, which stays valid under it; without a successor no member holds any slot."""
+        """Return the record for the successor, which stays valid under it; without a successor no member holds any
+        slot.
+        """
         before = _record_on(lease)
         if before is None:
             return ""
         slots = before.slots if self._named else {}
         return msgspec.structs.replace(before, leader=self._named or self.identity, slots=slots).text()
 
-    def _assign(self, living: Mapping[Seat, LeaseView]) -> None:
-        """Say who should hold what, when that changes."""
+    def _assign_slots(self, living: Mapping[Seat, LeaseView]) -> None:
+        """Compute the assignment of slots, and write it when it changes."""
         if self._now() < self._may_assign_at:
             return
         at_work = sorted(living, key=lambda seat: (str(living[seat].spec.get("acquireTime")), seat))
@@ -458,7 +463,7 @@ class Membership:
         by_identity = {living[seat].holder: seat for seat in seats}
         held = {}
         for number in range(SLOTS):
-            lease = self._lease(slot_lease(self._name, number))
+            lease = self._find_lease(slot_lease(self._name, number))
             if lease is not None and self._is_held(lease) and lease.holder in by_identity:
                 held[number] = by_identity[lease.holder]
         settled_before = self._now() - SETTLED_S
@@ -473,15 +478,17 @@ class Membership:
             self.leader.hurry()
 
     async def _hand_leadership_on(self) -> None:
-        """To a member that stays, without a moment in which the Lease is free; to any when this is the last one."""
+        """Hand the leadership to a member that stays, without freeing the Lease; free it when this is the last
+        member.
+        """
         if self.leader.is_leading:
-            holder = self._named = await self._successor()
+            holder = self._named = await self._choose_successor()
             await self.leader.release(successor=holder)
         else:
             await self.leader.release()
-            holder = self.identity  # it may have been named meanwhile
+            holder = self.identity  # another leaving member may have named this one meanwhile
         for _ in range(SLOTS):
-            successor = await self._successor(instead_of=holder)
+            successor = await self._choose_successor(instead_of=holder)
             if successor == holder:
                 return
             self._named = successor
@@ -489,10 +496,11 @@ class Membership:
                 return
             holder = successor
 
-    async def _successor(self, *, instead_of: str = "") -> str:
-        """The successor, which must have a seat at the API server now: the preferred member, or else the newest one.
+    async def _choose_successor(self, *, instead_of: str = "") -> str:
+        """Choose a successor, which must have a seat at the API server now: `instead_of` if possible, else the newest
+        member.
 
-        Empty: there is none. Where no answer says who is there, it stays that one.
+        Empty: there is none. When the API server does not answer, the choice stays `instead_of`.
         """
         for _ in range(LAST_LOOKS):
             try:
@@ -503,8 +511,8 @@ class Membership:
                 _log.warning("the successor of this member is unknown: %s", str(error) or "no answer")
         else:
             return instead_of
-        stored = {item.name: item for item in map(_project, listed.items)}
-        alive = {lease.holder for lease in self._living().values()}
+        stored = {item.name: item for item in map(_project_lease, listed.items)}
+        alive = {lease.holder for lease in self._find_living().values()}
         seats = [stored[name] for seat in range(SLOTS) if (name := member_lease(self._name, seat)) in stored]
         others = [seat for seat in seats if seat.holder in alive and seat.holder != self.identity]
         if any(lease.holder == instead_of for lease in others):
@@ -512,7 +520,7 @@ class Membership:
         newest = max(others, key=lambda lease: str(lease.spec.get("acquireTime")), default=None)
         return newest.holder if newest is not None else ""
 
-    def _elector(self, name: str, *, retry_s: float) -> LeaderElector:
+    def _make_elector(self, name: str, *, retry_s: float) -> LeaderElector:
         elector = LeaderElector(
             self._client,
             namespace=self._namespace,
@@ -525,7 +533,7 @@ class Membership:
             rng=self._rng,
             now=self._now,
         )
-        if name != self._name and (seen := self._lease(name)) is not None:
+        if name != self._name and (seen := self._find_lease(name)) is not None:
             since = self._since.setdefault(name, self._now())
             elector.know({"metadata": {}, "spec": seen.spec}, since=since)
         return elector
@@ -542,8 +550,8 @@ def _record_on(lease: Document | None) -> LeaderRecord | None:
     return read_record(annotations_of(lease).get(RECORD), holder=holder)
 
 
-async def _first(*waits: Awaitable[Any]) -> None:
-    """Return when one of them does; the others are cancelled."""
+async def _wait_for_first(*waits: Awaitable[Any]) -> None:
+    """Return when the first of them returns; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,13 +1,15 @@
-"""A new leader plans only when it has seen what the leader before it has written.
+"""Makes a new leader wait until its caches have all writes of the previous leader.
 
-leader that ends ──versions written, by resource──▶ note on the Lease ──▶ HandOver.run() ──▶ the caches follow to there
+leader that ends ──versions written, by resource──▶ note on the Lease ──▶ HandOver.run() ──▶ the caches catch up
 leader that was killed, or another program       ──▶ no note          ──▶ ... list once more, consistently
                                                                             └──▶ controllers begin (HandOver.wait)
 
-What a leader leaves includes what was left to it: it may end before the next one's caches have followed that far.
+The note of a leader includes the note that it inherited, because it may end before the caches of its successor have
+caught up that far.
 
-A standby has full caches, but a watch may lag, or be silent for two minutes before that is noticed. Who plans from
-such a cache creates pods that exist: CloneSet's names are random, and no precondition stops a creation.
+A standby has full caches, but a watch may lag, or be silent for two minutes before that is noticed. A leader that
+plans from such a cache would create pods that already exist: CloneSet's names are random, and no precondition
+prevents a creation.
 """
 
 import asyncio
@@ -21,8 +23,8 @@ __all__ = ["HandOver"]
 
 
 class HandOver:
-    """Handover of one leader's `caches`, which may be added and removed. `run()` beside them; `wait()` before anything
-    is planned.
+    """Handover to one leader, for `caches`, which may be added and removed. Run `run()` beside them; call `wait()`
+    before planning.
     """
 
     def __init__(self, caches: Callable[[], Iterable[Cache[Any]]], elector: LeaderElector) -> None:
@@ -33,9 +35,11 @@ class HandOver:
         self._has_begun = asyncio.Event()
 
     def versions(self) -> Mapping[str, int] | None:
-        """Resource to the version that a successor must have seen. What no leader has written is not there.
+        """Return, by resource, the version that a successor must have seen. A resource that no leader has written is
+        absent.
 
-        None: what leaders before have written is not known, and this one ends before it has found out.
+        None: the writes of previous leaders are unknown, and this leader ends before its caches have listed
+        everything.
         """
         inherited = self._elector.inherited
         if inherited is None and not self._has_listed_all():
@@ -54,9 +58,9 @@ class HandOver:
         )
 
     async def wait(self, caches: Iterable[Cache[Any]]) -> None:
-        """Return when this program leads and these have all that others wrote while they led.
+        """Return when this program leads and these caches have everything that previous leaders wrote.
 
-        One that has not been read yet is not waited for: its resource may never be served.
+        A cache that is not synced yet is not waited for: its resource may never be served.
         """
         await self._has_begun.wait()
         for cache in tuple(caches):
@@ -64,7 +68,7 @@ class HandOver:
                 await seen.wait()
 
     async def run(self) -> None:
-        """From the beginning of the term until all caches have caught up."""
+        """Follow the caches from the beginning of the term until all have caught up."""
         await self._elector.wait_leading()
         self._seen = {cache: asyncio.Event() for cache in self._caches()}
         self._has_begun.set()

@@ -1,8 +1,9 @@
-"""Inputs of an HTTP server: an App that answers, and the Limits of clients.
+"""Parts that an HTTP server is given: an App that answers requests, and the limits of clients.
 
-Request ──▶ App.admit(): a refusal, or go on ──▶ App.answer() ──▶ Response | Streamed
+Request ──▶ App.admit(): a refusal, or continue ──▶ App.answer() ──▶ Response | Streamed
 
-Every refusal is the App's, also of what is no HTTP: so each of them is what clients of that App know how to read.
+The App makes every refusal, also that of data which is not HTTP, so that all refusals have a form that its clients
+understand.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ __all__ = ["App", "HttpLimits", "StreamCutError", "Streamed"]
 
 
 class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of clients. Sizes in bytes, times in seconds."""
+    """Limits of clients. Sizes are in bytes, times in seconds."""
 
     head: int = 256 * 1024
     """Longest request line with headers, in bytes: label selectors and field paths may be long."""
@@ -26,28 +27,28 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     bodies: int = 0
     """Largest total of all request bodies, in bytes; 0: no limit."""
     requests: int = 0
-    """Being answered at once; 0: as many as there are."""
+    """Most requests that are answered at the same time; 0: no limit."""
     connections: int = 0
-    """At once, also those that are shaking hands; 0: as many as there are."""
+    """Most connections at the same time, including those in a TLS handshake; 0: no limit."""
     share: float = 1.0
     """Largest share of `bodies`, `requests` and `connections` for one peer address."""
     least_rate: int = 0
-    """Bytes of a body that must come each second, once `grace_s` is over; 0: `read_s` alone counts."""
+    """Bytes of a body that must arrive each second, after `grace_s`; 0: only `read_s` limits a body."""
     grace_s: float = 2.0
     first_s: float = 60.0
-    """From a connection's beginning to the end of its first head."""
+    """Time from the beginning of a connection to the end of its first head."""
     read_s: float = 60.0
-    """From a request's first byte to its last."""
+    """Time from the first byte of a request to its last."""
     idle_s: float = 300.0
-    """Between two requests."""
+    """Time between two requests."""
     answer_s: float = 300.0
-    """For an answer to be taken."""
+    """Time for a client to read an answer."""
     send_s: float = 20.0
-    """For a part of a stream to be taken."""
+    """Time for a client to read a part of a stream."""
     linger_s: float = 0.5
-    """For an answer to arrive at a client that is still sending."""
+    """Time for an early answer to reach a client that is still sending."""
     stop_s: float = 2.0
-    """For requests under way when the server stops."""
+    """Time for requests in flight to finish when the server stops."""
 
 
 class StreamCutError(Exception):
@@ -55,24 +56,24 @@ class StreamCutError(Exception):
 
 
 class Streamed(Protocol):
-    """An answer that goes on. `aclose` is called whatever happens."""
+    """A streamed answer. `aclose` is always called at the end."""
 
     @property
     def content_type(self) -> str:
-        """Its media type."""
+        """Media type of the answer."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Further headers of the answer, names in lower case."""
+        """Further headers of the answer; names are lower case."""
         ...
 
     async def chunk(self) -> bytes:
-        """The next part; empty: there are no more."""
+        """Return the next part; empty: the end."""
         ...
 
     async def aclose(self) -> None:
-        """No more of it is wanted."""
+        """End the answer; no more parts are read."""
         ...
 
 
@@ -80,17 +81,18 @@ class App(Protocol):
     """Application that answers requests."""
 
     def admit(self, request: WireRequest) -> Response | None:
-        """The refusal of a request whose body is not there yet. It may set `request.most_body` and
-        `request.is_counted`."""
+        """Return the refusal of a request whose body has not arrived, or None. It may set `request.most_body` and
+        `request.is_counted`.
+        """
         ...
 
     async def answer(self, request: WireRequest) -> Response | Streamed:
-        """The answer to a request."""
+        """Return the answer to a request."""
         ...
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """The answer to what is no request, or broke a limit (see http_server_connection.py), or failed (500).
+        """Return the answer to invalid data, to a broken limit (see server_connection.py), or to a failure (500).
 
-        Of a request that did not arrive as a whole, what is known.
+        `request` has the known parts of a request that did not arrive as a whole.
         """
         ...

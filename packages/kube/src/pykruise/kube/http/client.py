@@ -1,14 +1,13 @@
-"""Requests and answers over kept connections, without anything in between that an API server does not need.
+"""Requests over kept connections, with only those parts of HTTP that an API server needs.
 
 HttpTransport ──▶ HttpClient.send() ──▶ a kept connection, or a new one ──▶ API server
                         ◀── Response ◀── httptools (the parser of Node.js)
 
-HTTP/1.1, one exchange at a time on each connection, no redirects, cookies or compression: a general
-HTTP client takes four times the CPU for what is left of it then (measured), and three of these are all that
-happens to most pods. Streams are in http_stream.py.
+HTTP/1.1, one exchange at a time on each connection, no redirects, cookies or compression. A general HTTP client takes
+four times the CPU for the rest (measured), and most pods cause only three such exchanges. Streams are in streams.py.
 
-A connection serves one request after the other. One that breaks, is given up in mid-exchange, or whose server
-says that it closes is not used again. Nothing is repeated here.
+A connection serves requests sequentially. A connection that breaks, is given up during an exchange, or is closed by
+the server according to its headers is not used again. Nothing is repeated here.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ __all__ = ["HttpClient"]
 
 
 class _Connection(HttpConnection):
-    """One connection, and the exchange that is under way on it."""
+    """A connection, and the exchange that is in flight on it."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
@@ -57,7 +56,7 @@ class _Connection(HttpConnection):
         self._body_size = 0
 
     def exchange(self, request: bytes) -> "asyncio.Future[Response]":
-        """Send a request; the result is its answer, or what it is lost of."""
+        """Send a request. The future gets its answer, or the error that ended the connection."""
         assert self._transport is not None
         self._answer = self._loop.create_future()
         self._transport.write(request)
@@ -69,7 +68,7 @@ class _Connection(HttpConnection):
             answer.set_exception(error)
 
     def on_data(self, data: memoryview) -> None:
-        if self._answer is None:  # there is no request
+        if self._answer is None:  # no request is in flight
             self.abort()
             return
         try:
@@ -78,18 +77,18 @@ class _Connection(HttpConnection):
             self.on_lost(error)
             self.abort()
 
-    # ── what the loop calls ──────────────────────────────────────────────────
+    # ── called by the loop ───────────────────────────────────────────────────
 
     def eof_received(self) -> None:
-        """A body without a length ends with its connection."""
+        """End a body without a length: it ends with its connection."""
         self.is_usable = False
         if self._answer is not None and self._has_head and AnswerHeaders(self._fields).ends_with_connection:
             self.on_message_complete()
 
-    # ── what the parser calls ────────────────────────────────────────────────
+    # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if self._answer is None:  # behind the answer, in the same packet
+        if self._answer is None:  # data after the answer, in the same packet
             self.is_usable = False
         self._has_head = False
         self._fields = []
@@ -110,7 +109,7 @@ class _Connection(HttpConnection):
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
-            return  # an interim answer: the real one follows
+            return  # an interim answer: the final one follows
         self._beside_body = 0
         if not self._parser.should_keep_alive():
             self.is_usable = False
@@ -123,7 +122,7 @@ class _Connection(HttpConnection):
 class HttpClient:
     """At most `limit` connections to one server. Belongs to the event loop that first uses it.
 
-    A connection that was idle for `keepalive_s` is not used any more. `connect_timeout_s` is for TCP and TLS.
+    A connection that was idle for `keepalive_s` is not used again. `connect_timeout_s` covers TCP and TLS.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class HttpClient:
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
         self._places = 0
-        """Taken: connections that are open, or being opened."""
+        """Connections that are open, or being opened."""
         self._waiting: deque[asyncio.Future[_Connection | None]] = deque()
         self._writer = RequestWriter(origin)
         self._buffer = read_buffer()
@@ -145,16 +144,16 @@ class HttpClient:
     async def send(
         self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
     ) -> Response:
-        """One exchange. `headers` go instead of the request's own; `tls`: the context to use now.
+        """Send one request and return its answer. `headers` replace the request's own; `tls`: the context to use now.
 
-        Raises UnreachableError, RequestTimeoutError, ConnectionLostError; ValueError for a header that breaks
-        its line.
+        Raises UnreachableError, RequestTimeoutError, ConnectionLostError; ValueError for a header that contains a
+        line end.
         """
         loop = asyncio.get_running_loop()
         data = self._writer.encode(request, headers)
         what = what_of(self._origin, request)
         until = loop.time() + timeout_s
-        connection = await self._take(loop, tls, what, until)
+        connection = await self._acquire_connection(loop, tls, what, until)
         answer = connection.exchange(data)
         timer = loop.call_at(until, _time_out, answer)
         try:
@@ -168,11 +167,11 @@ class HttpClient:
         finally:
             timer.cancel()
             if not answer.done() or answer.cancelled() or answer.exception() is not None:
-                connection.abort()  # what still arrives would be taken for the next answer
+                connection.abort()  # data that still arrives would be taken for the next answer
             self._give_back(loop, connection)
 
     async def close(self) -> None:
-        """End all connections; requests under way fail, and new ones are refused."""
+        """Close all connections. Requests in flight fail, and new ones are refused."""
         self._is_closed = True
         for turn in self._waiting:
             if not turn.done():
@@ -185,36 +184,38 @@ class HttpClient:
 
     # ── connections ──────────────────────────────────────────────────────────
 
-    async def _take(
+    async def _acquire_connection(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, what: str, until: float
     ) -> _Connection:
-        """A connection with this TLS context: an idle one, a new one, or the next that becomes free."""
+        """Return a connection with this TLS context: an idle one, a new one, or the next free one."""
         if self._is_closed:
             raise UnreachableError(f"{what}: the transport is closed")
         while self._idle:
             connection = self._idle.pop()
-            if self._serves(connection, tls, loop):
+            if self._is_usable_for(connection, tls, loop):
                 return connection
-            self._drop(loop, connection)
+            self._close_connection(loop, connection)
         if self._places < self._limit:
             self._places += 1
         else:
-            free = await self._wait(loop, what, until)
-            if free is not None and self._serves(free, tls, loop):
+            free = await self._wait_for_free(loop, what, until)
+            if free is not None and self._is_usable_for(free, tls, loop):
                 return free
             if free is not None:
                 free.close()
-        return await self._connect(loop, tls, what)
+        return await self._open_connection(loop, tls, what)
 
-    def _serves(
+    def _is_usable_for(
         self, connection: _Connection, tls: ssl.SSLContext | None, loop: asyncio.AbstractEventLoop
     ) -> bool:
         is_fresh = loop.time() - connection.idle_since < self._keepalive_s
-        # After a change of client certificate there is a new context, for new connections.
+        # A changed client certificate comes with a new context, which only new connections use.
         return connection.is_usable and connection.tls is tls and is_fresh
 
-    async def _wait(self, loop: asyncio.AbstractEventLoop, what: str, until: float) -> _Connection | None:
-        """The next connection that is free; None: its place only, for a new one."""
+    async def _wait_for_free(
+        self, loop: asyncio.AbstractEventLoop, what: str, until: float
+    ) -> _Connection | None:
+        """Return the next free connection; None: only a place for a new one became free."""
         turn: asyncio.Future[_Connection | None] = loop.create_future()
         self._waiting.append(turn)
         try:
@@ -222,12 +223,12 @@ class HttpClient:
                 return await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._pass_on(loop, turn.result())  # it came in the moment in which the waiting ended
+                self._pass_on(loop, turn.result())  # it became free at the moment in which the wait ended
             if isinstance(error, TimeoutError):
                 raise UnreachableError(f"{what}: no connection became free in time") from error
             raise
 
-    async def _connect(
+    async def _open_connection(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, what: str
     ) -> _Connection:
         try:
@@ -250,19 +251,19 @@ class HttpClient:
         return connection
 
     def _give_back(self, loop: asyncio.AbstractEventLoop, connection: _Connection) -> None:
-        """Its exchange is over."""
+        """Return a connection after its exchange."""
         connection.idle_since = loop.time()
         if connection.is_usable:
             self._pass_on(loop, connection)
         else:
-            self._drop(loop, connection)
+            self._close_connection(loop, connection)
 
-    def _drop(self, loop: asyncio.AbstractEventLoop, connection: _Connection) -> None:
+    def _close_connection(self, loop: asyncio.AbstractEventLoop, connection: _Connection) -> None:
         connection.close()
         self._pass_on(loop, None)
 
     def _pass_on(self, loop: asyncio.AbstractEventLoop, free: _Connection | None) -> None:
-        """Give a connection, or the place of one, to who waits for it longest."""
+        """Give a connection, or a place for one, to the request that has waited longest."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -1,12 +1,12 @@
-"""One HTTP connection to a server: what requests (http_client.py) and streams (http_stream.py) have in common.
+"""An HTTP connection to a server: the common parts of requests (client.py) and streams (streams.py).
 
 Origin, TLS ──▶ connect() ──▶ HttpConnection (an asyncio protocol around httptools) ──▶ the two modules' own protocols
 Request, all its headers ──▶ RequestWriter ──▶ the bytes of a request
 
-HTTP/1.1 as an API server speaks it: no redirects, cookies or compression. Proxies are in http_proxy.py.
+HTTP/1.1 as an API server speaks it: no redirects, cookies or compression. Proxies are in proxy.py.
 
-What is kept of an answer has a bound for each of its parts, beyond which its connection ends with
-AnswerTooLargeError: an API server is trusted, every proxy in between is not.
+Each part of an answer has a size limit, beyond which its connection ends with AnswerTooLargeError: an API server is
+trusted, the proxies in between are not.
 """
 
 import asyncio
@@ -48,43 +48,43 @@ __all__ = [
 ]
 
 GOODBYE_S: Final = 1.0
-"""How long a server has to answer the end of TLS, and closing for the loop to let go of all connections."""
+"""Seconds for a server to answer the end of TLS, and for the loop to release all connections when closing."""
 
 BROKEN: Final = (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade)
 """Errors of a lost connection: it broke, or the peer does not speak HTTP."""
 
 _WITHOUT_BODY: Final = frozenset({"GET", "DELETE", "HEAD"})
-"""Methods that need not say that they have none."""
+"""Methods that need no length when they have no body."""
 
 _MOST_BLOCKS: Final = 64
 
 _MOST_WORDS: Final = 512
-"""Characters of what a parser or a socket says."""
+"""Most characters of a message from a parser or a socket."""
 
 _READ_BYTES: Final = 64 * 1024
 
 MOST_HEAD: Final = 64 * 1024
-"""Bytes of what is no body: heads (interim ones together with the real one), and what stands behind a body."""
+"""Most bytes outside bodies: heads (interim ones together with the final one), and data behind a body."""
 MOST_BODY: Final = 64 * 1024 * 1024
-"""Bytes of an answer's body: a page of a list. A list whose pages are larger is asked for in small ones."""
+"""Most bytes of an answer's body: a page of a list. A list with larger pages is requested in small pages."""
 MOST_REFUSAL: Final = 1024 * 1024
-"""Bytes of the body of a stream that was refused."""
+"""Most bytes of the body of a refused stream."""
 MOST_LINE: Final = 16 * 1024 * 1024
-"""Bytes of a line of a stream: an event has one object, of 3 MiB at most."""
+"""Most bytes of a line of a stream: an event has one object, of 3 MiB at most."""
 
 Fields = tuple[tuple[str, str], ...]
 """Names and values of headers, in their order."""
 
 
 class HttpOrigin(msgspec.Struct, frozen=True):
-    """Where a server is. `prefix` stands before every path; `name` is what its certificate is for."""
+    """Address of a server. `prefix` precedes every path; its certificate is for `name`."""
 
     is_tls: bool
     host: str
     port: int
     prefix: str
     authority: str
-    """For the Host header: the host, with a port that is not the usual one."""
+    """Value of the Host header: the host, with its port unless that is the usual one."""
     name: str
     proxy: ProxyAddress | None = None
     """The proxy between client and server."""
@@ -94,7 +94,7 @@ class HttpOrigin(msgspec.Struct, frozen=True):
 
 
 class AnswerHeaders(Mapping[str, str]):
-    """Headers of an answer, parsed on first use: only those of refusals are ever used."""
+    """Headers of an answer, parsed on first use: only those of refusals are usually read."""
 
     __slots__ = ("_fields", "_read")
 
@@ -103,15 +103,15 @@ class AnswerHeaders(Mapping[str, str]):
         self._read: dict[str, str] | None = None
 
     def __getitem__(self, name: str) -> str:
-        return self._all()[name]
+        return self._parse_all()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._parse_all())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._parse_all())
 
-    def _all(self) -> dict[str, str]:
+    def _parse_all(self) -> dict[str, str]:
         if self._read is None:
             self._read = {}
             for name, value in self._fields:
@@ -121,29 +121,30 @@ class AnswerHeaders(Mapping[str, str]):
 
     @property
     def ends_with_connection(self) -> bool:
-        """Whether the body has no other end."""
+        """Whether the body ends with the connection."""
         return "content-length" not in self and "transfer-encoding" not in self
 
 
 class TooLargeError(Exception):
-    """Something is larger than its bound; the text says what, and the bound."""
+    """Something is larger than its limit; the text names it and the limit."""
 
     def __init__(self, part: str, most: int) -> None:
         super().__init__(f"{part} has more than {most} bytes")
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """One connection. A subclass says what becomes of what is parsed, and of being lost (`on_lost`).
+    """A connection. Subclasses handle the parsed data and the loss of the connection (`on_lost`).
 
-    What arrives is read into `buffer`, which connections of one loop share: it is parsed before the next read. Without
-    it the loop would make a buffer of 256 KiB for each read, which with small watch events costs more than decrypting.
+    Data is read into `buffer`, which the connections of one loop share: it is parsed before the next read. Otherwise
+    the loop would allocate a buffer of 256 KiB for each read, which costs more than decryption when watch events are
+    small.
     """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
     ) -> None:
         self.tls = tls
-        """TLS context that the connection was opened with."""
+        """TLS context with which the connection was opened."""
         self.is_usable = True
         self.lost: asyncio.Future[None] = loop.create_future()
         self._loop = loop
@@ -156,26 +157,26 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Bytes that have arrived since the last part of a body: the parser may keep them."""
 
     def close(self) -> None:
-        """Say goodbye."""
+        """Close the connection politely."""
         self.is_usable = False
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """End at once."""
+        """Close the connection immediately."""
         self.is_usable = False
         if self._cut is not None:
             self._cut()
 
     def on_lost(self, error: Exception) -> None:
-        """The connection is gone."""
+        """Handle the loss of the connection."""
         raise NotImplementedError
 
     def on_data(self, data: memoryview) -> None:
-        """Something has arrived; it is overwritten afterwards."""
+        """Handle data that has arrived; the buffer is overwritten afterwards."""
         raise NotImplementedError
 
-    # ── what the loop calls ──────────────────────────────────────────────────
+    # ── called by the loop ───────────────────────────────────────────────────
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
@@ -187,14 +188,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.break_off(TooLargeError("the head", MOST_HEAD))
 
     def break_off(self, error: Exception) -> None:
-        """Give the exchange up: what comes is not to be kept."""
+        """Give the exchange up; data that still arrives is dropped."""
         self.on_lost(error)
         self.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._cut = cut_of((self._transport,))
-        # A server that vanished without a word is noticed although nothing is sent for hours.
+        # Detects a server that vanished silently even when nothing is sent for hours.
         with suppress(OSError):
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
@@ -203,14 +204,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.on_lost(exc or ConnectionResetError("the server closed the connection"))
         self.lost.set_result(None)
 
-    # ── what the parser calls ────────────────────────────────────────────────
+    # ── called by the parser ─────────────────────────────────────────────────
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields.append((name, value))
 
 
 def read_buffer() -> memoryview:
-    """Buffer into which the connections of one loop read."""
+    """Return a buffer into which the connections of one loop read."""
     return memoryview(bytearray(_READ_BYTES))
 
 
@@ -226,10 +227,10 @@ async def connect(
     timeout_s: float,
     what: str,
 ) -> C:
-    """A new connection; `timeout_s` is for TCP and TLS. Raises UnreachableError, which names `what` was to be sent."""
+    """Open a connection; `timeout_s` covers TCP and TLS. Raises UnreachableError, which names the request `what`."""
     try:
         async with asyncio.timeout(timeout_s):
-            connection = await _connect(loop, origin, tls, make)
+            connection = await _open_connection(loop, origin, tls, make)
     except (OSError, TimeoutError) as error:
         failure = UnreachableError(f"{what}: cannot connect to {origin}: {text_of(error)}")
         failure.origin = str(origin)
@@ -237,7 +238,7 @@ async def connect(
     return connection
 
 
-async def _connect(
+async def _open_connection(
     loop: asyncio.AbstractEventLoop, origin: HttpOrigin, tls: ssl.SSLContext | None, make: Callable[[], C]
 ) -> C:
     proxy = origin.proxy
@@ -267,19 +268,19 @@ async def _connect(
 
 
 def text_of(error: Exception) -> str:
-    """Show an error in one short line: its text, or its type where it has none. The text may repeat what arrived."""
+    """Return an error as one short line: its text, or its type without a text. The text may repeat received data."""
     words = excerpt(str(error), most=_MOST_WORDS).split()
     line = " ".join("".join(mark if mark.isprintable() else "?" for mark in word) for word in words)
     return line or type(error).__name__
 
 
 def what_of(origin: HttpOrigin, request: Request) -> str:
-    """A request in an error message: `GET /prefix/api/v1/pods`."""
+    """Return a request as an error message names it: `GET /prefix/api/v1/pods`."""
     return f"{request.method} {origin.prefix}{request.path}"
 
 
 def target_of(origin: HttpOrigin, request: Request) -> str:
-    """The path and the query of a request, percent-encoded; for a proxy that passes it on, the whole URL."""
+    """Return the path and the query of a request, percent-encoded; for a forwarding proxy, the whole URL."""
     path = origin.prefix + request.path
     if origin.proxy is not None and not origin.is_tls:
         path = f"{origin}{path}"
@@ -287,7 +288,7 @@ def target_of(origin: HttpOrigin, request: Request) -> str:
 
 
 class RequestWriter:
-    """Requests as they go over the wire. Most carry the same headers as many before."""
+    """Encodes requests. Most requests have the same headers as many before them."""
 
     def __init__(self, origin: HttpOrigin) -> None:
         self._origin = origin
@@ -297,12 +298,14 @@ class RequestWriter:
         self._blocks: dict[Fields, bytes] = {}
 
     def encode(self, request: Request, headers: Fields) -> bytes:
-        """One request, with `headers` instead of its own. Raises HttpHeadError for what would break its line."""
+        """Return the bytes of one request, with `headers` instead of its own. Raises HttpHeadError for a line end
+        inside a line.
+        """
         method, body = request.method, request.body
         target = target_of(self._origin, request)
         block = self._blocks.get(headers)
         if block is None:
-            if len(self._blocks) >= _MOST_BLOCKS:  # tokens change now and then
+            if len(self._blocks) >= _MOST_BLOCKS:  # tokens change from time to time
                 self._blocks.clear()
             block = self._blocks[headers] = field_lines([*self._own, *headers])
         if body or method not in _WITHOUT_BODY:
@@ -313,12 +316,14 @@ class RequestWriter:
 
 
 def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], None]:
-    """Function that aborts these connections at once; call it after they were closed. Ended ones (None) are left out.
+    """Return a function that aborts these connections immediately; call it after closing them. None entries are
+    skipped.
 
-    A client with a pool of connections sends no close_notify, so a polite close of TLS would last for its time-out.
+    A client with a pool of connections sends no close_notify, so a polite close of TLS would last until its timeout.
 
-    Python before 3.11.5 forgets the TLS side of a transport that is closed twice, as servers do, and cannot abort
-    it any more; then its socket is shut down, which is why they have to be given before.
+    Python before 3.11.5 loses the TLS side of a transport that is closed twice, as servers do, and can no longer
+    abort it. The function then shuts the socket down, which is why the transports must be given before they are
+    closed.
     """
     result = [
         (transport, transport.get_extra_info("socket")) for transport in transports if transport is not None
@@ -329,7 +334,7 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
             try:
                 transport.abort()
             except AttributeError:
-                if sock is not None:  # else it had been closed twice before, and ends by itself
+                if sock is not None:  # otherwise it was already closed twice, and ends without help
                     with suppress(OSError):
                         sock.shutdown(socket.SHUT_RDWR)
 

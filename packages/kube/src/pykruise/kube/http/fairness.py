@@ -1,12 +1,11 @@
-"""Which client of a server holds how much of it, and which connection is closed when there is no more room.
+"""Shares a server among its clients, and chooses the connection to close when there is no more room.
 
-connections, requests, bytes of bodies ──▶ Room: a share for each peer address ──▶ True, False, or what to evict
+connections, requests, bytes of bodies ──▶ Room: a share for each peer address ──▶ True, False, or a victim to evict
 
 Pure. One address never holds more than `share` of anything, so a single client cannot use up a server. A connection
-that does not fit takes the place of the connection that has been idle for longest: of the same address when that one
-has used up its share, else of the address with the most. A body that does not fit takes the place of the one that
-has been on its way for longest. A request that is being answered is never ended for another one: the new one is
-refused.
+that does not fit replaces the connection that has been idle longest: one of the same address when that address has
+used up its share, else one of the address with the most connections. A body that does not fit replaces the body that
+began to arrive first. A request that is being answered is never ended for another one: the new one is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,12 +21,12 @@ class Holder(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request of it is being answered."""
+        """Whether one of its requests is being answered."""
         ...
 
     @property
     def body_begun(self) -> float | None:
-        """When the body on its way began to come, in seconds of any clock; None: there is none."""
+        """Time at which the arriving body began, in seconds of any clock; None: no body is arriving."""
         ...
 
 
@@ -47,17 +46,17 @@ class _Share(Generic[HolderT]):
 
     def __init__(self) -> None:
         self.connections: dict[HolderT, None] = {}
-        """The one that was used least recently comes first."""
+        """The connections, the least recently used first."""
         self.bodies: dict[HolderT, None] = {}
-        """Requests that hold bytes, the oldest first."""
+        """Connections that hold bytes of bodies, the oldest first."""
         self.requests = 0
         self.size = 0
 
 
 class ServerRoom(Generic[HolderT]):
-    """Capacity of a server. A limit of 0 is none.
+    """Capacity of a server. A limit of 0 means no limit.
 
-    `connections`, `requests`: how many; `size`: bytes of bodies; `share`: how much of each one address may hold.
+    `connections`, `requests`: their number; `size`: bytes of bodies; `share`: the part that one address may hold.
     """
 
     def __init__(self, *, connections: int = 0, requests: int = 0, size: int = 0, share: float = 1.0) -> None:
@@ -67,7 +66,7 @@ class ServerRoom(Generic[HolderT]):
         self._shares: dict[str, _Share[HolderT]] = {}
         self._bodies: dict[HolderT, None] = {}
         self.requests = 0
-        """That are being answered."""
+        """Requests that are being answered."""
         self.size = 0
         """Size of all bodies, in bytes."""
 
@@ -79,13 +78,13 @@ class ServerRoom(Generic[HolderT]):
 
     @property
     def has_no_place_for_requests(self) -> bool:
-        """Whether all requests together have reached their limit, of all senders."""
+        """Whether the requests of all clients together have reached their limit."""
         return 0 < self._most_requests <= self.requests
 
     # ── connections ──────────────────────────────────────────────────────────
 
     def enter(self, connection: HolderT, peer: str, *, evict: Callable[[HolderT], object]) -> bool:
-        """Let a connection in. `evict` closes the one whose place it takes. False: all others are busy."""
+        """Add a connection. `evict` closes the one that it replaces. Returns False when all others are busy."""
         share = self._shares.get(peer)
         most = self._most_connections
         if most and share is not None and len(share.connections) >= self._of_one[0]:
@@ -106,7 +105,7 @@ class ServerRoom(Generic[HolderT]):
         return True
 
     def make_room(self, *, evict: Callable[[HolderT], object]) -> None:
-        """Close one connection of the address with the most, for want of something that is not counted here."""
+        """Close one connection of the address with the most, to free a resource that is not counted here."""
         largest = max(self._shares.values(), key=lambda share: len(share.connections), default=None)
         victim = _least_used(largest) if largest is not None else None
         if victim is not None:
@@ -118,7 +117,7 @@ class ServerRoom(Generic[HolderT]):
         self._shares.setdefault(peer, _Share()).connections[connection] = None
 
     def use(self, connection: HolderT) -> None:
-        """Note that a whole request came over it."""
+        """Note that a whole request arrived on the connection."""
         held = self._held.get(connection)
         if held is not None:
             connections = self._shares[held.peer].connections
@@ -126,13 +125,13 @@ class ServerRoom(Generic[HolderT]):
             connections[connection] = None
 
     def leave(self, connection: HolderT) -> None:
-        """Give back all it holds. What is done for it later has no effect."""
+        """Release everything that the connection holds. Later calls for it have no effect."""
         held = self._held.pop(connection, None)
         if held is None:
             return
         share = self._shares[held.peer]
         del share.connections[connection]
-        self._count(share, requests=-held.requests)
+        self._count_requests(share, requests=-held.requests)
         self._resize(connection, held, -held.size)
         if not share.connections:
             del self._shares[held.peer]
@@ -140,7 +139,7 @@ class ServerRoom(Generic[HolderT]):
     # ── requests ─────────────────────────────────────────────────────────────
 
     def begin(self, connection: HolderT) -> bool:
-        """Count a request that is there with its body. False: there is no room for one more."""
+        """Count a request that has arrived with its body. Returns False when there is no room for it."""
         held = self._held.get(connection)
         if held is None:
             return False
@@ -149,7 +148,7 @@ class ServerRoom(Generic[HolderT]):
         if has_used_its_share or self.has_no_place_for_requests:
             return False
         held.requests += 1
-        self._count(share, requests=1)
+        self._count_requests(share, requests=1)
         return True
 
     def end(self, connection: HolderT) -> None:
@@ -157,15 +156,14 @@ class ServerRoom(Generic[HolderT]):
         held = self._held.get(connection)
         if held is not None:
             held.requests -= 1
-            self._count(self._shares[held.peer], requests=-1)
+            self._count_requests(self._shares[held.peer], requests=-1)
 
     # ── bytes of bodies ──────────────────────────────────────────────────────
 
     def hold(self, connection: HolderT, size: int, *, evict: Callable[[HolderT], object]) -> bool:
-        """Keep `size` more bytes of a body. `evict` gives up others that have been on their way for longer, and
-        releases what they held.
+        """Hold `size` more bytes of a body. `evict` gives up bodies that began earlier, and releases their bytes.
 
-        False: there is none, since it is itself the slowest one or all others are whole.
+        Returns False without room: this body began first, or all others have arrived.
         """
         held = self._held.get(connection)
         if held is None:
@@ -173,12 +171,12 @@ class ServerRoom(Generic[HolderT]):
         share, most = self._shares[held.peer], self._most_size
         while most:
             if share.size + size > self._of_one[2]:
-                slowest = _slowest(share.bodies)
+                slowest = _find_slowest(share.bodies)
             elif self.size + size > most:
-                slowest = _slowest(self._bodies)
+                slowest = _find_slowest(self._bodies)
             else:
                 break
-            if slowest is None or _begun(connection) <= _begun(slowest):
+            if slowest is None or _begun_of(connection) <= _begun_of(slowest):
                 return False
             evict(slowest)
             if slowest.body_begun is not None:
@@ -187,12 +185,12 @@ class ServerRoom(Generic[HolderT]):
         return True
 
     def release(self, connection: HolderT, size: int) -> None:
-        """Forget so many bytes of it."""
+        """Release some bytes that the connection holds."""
         held = self._held.get(connection)
         if held is not None:
             self._resize(connection, held, -min(size, held.size))
 
-    def _count(self, share: _Share[HolderT], *, requests: int) -> None:
+    def _count_requests(self, share: _Share[HolderT], *, requests: int) -> None:
         share.requests += requests
         self.requests += requests
 
@@ -212,9 +210,9 @@ def _least_used(share: _Share[HolderT]) -> HolderT | None:
     return next((connection for connection in share.connections if not connection.is_busy), None)
 
 
-def _slowest(bodies: Iterable[HolderT]) -> HolderT | None:
+def _find_slowest(bodies: Iterable[HolderT]) -> HolderT | None:
     return next((body for body in bodies if body.body_begun is not None), None)
 
 
-def _begun(holder: Holder) -> float:
+def _begun_of(holder: Holder) -> float:
     return holder.body_begun or 0.0

@@ -1,10 +1,10 @@
-"""Heads of HTTP messages as bytes: the one place of the repository that writes them.
+"""Heads of HTTP messages as bytes. No other module of the repository writes them.
 
 method, target, fields ──▶ request_head() ──▶ bytes        status, fields ──▶ status_line(), field_lines() ──▶ bytes
 
-Whatever stands in a head may come from a user: a path and headers of a probe, a warning that repeats an object's
-field. A character that ends a line or a word would make other requests of it, so it is refused here, with the error
-that names it; callers that must answer nevertheless take `without_controls` first. A test looks for line ends in all
+Any part of a head may come from a user: the path and headers of a probe, or a warning that repeats a field of an
+object. A character that ends a line or a word would turn it into other requests, so it is refused here with an error
+that names it. Callers that must answer nevertheless use `without_controls` first. A test looks for line ends in all
 other modules. Pure.
 """
 
@@ -47,52 +47,52 @@ _is_token: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _is_host: Final = re.compile(r"[0-9A-Za-z._~:%\[\]-]+").fullmatch
 _PLAIN: Final = "/%?&=;:@!$'()*+,~[]"
-"""Characters that a path and a query may have besides letters, digits and `-._`."""
+"""Characters that a path and a query may contain besides letters, digits and `-._`."""
 
 
 class HttpHeadError(ValueError):
-    """A part of a head has a character that would end it."""
+    """A part of a head contains a character that would end it."""
 
 
 def flaw_of_target(text: str) -> str:
-    """Say what is wrong with a request's target, a path and a query; empty: nothing."""
+    """Return the mistake in a request's target (path and query); empty: none."""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         return "it has to be printable ASCII without spaces (percent-encoded)"
     return ""
 
 
 def flaw_of_name(text: str) -> str:
-    """Say what is wrong with a header's name; empty: nothing. Rule: RFC 9110's token."""
+    """Return the mistake in a header's name; empty: none. Rule: RFC 9110's token."""
     return "" if _is_token(text) else "it has to consist of letters, digits and some marks such as '-'"
 
 
 def flaw_of_value(text: str) -> str:
-    """Say what is wrong with a header's value; empty: nothing. Rule: as Go, no control character but the tab."""
+    """Return the mistake in a header's value; empty: none. Same rule as Go: no control character but the tab."""
     return "it has a control character" if _CONTROLS.search(text) else ""
 
 
 def flaw_of_host(text: str) -> str:
-    """Say what is wrong with a host, a name or an address; empty: nothing."""
+    """Return the mistake in a host (a name or an address); empty: none."""
     return "" if _is_host(text) else "it has to be a name or an address"
 
 
 def percent_encoded(text: str) -> str:
-    """A path with its query as it goes over the wire: what may not stand there is encoded, as Go's clients do it."""
+    """Return a path with its query, with forbidden characters percent-encoded, as Go's clients do."""
     return quote(text.partition("#")[0], safe=_PLAIN)
 
 
 def without_controls(text: str) -> str:
-    """A header's value with spaces for control characters, as Go's servers write it."""
+    """Return a header's value with spaces for control characters, as Go's servers write it."""
     return _CONTROLS.sub(" ", text)
 
 
 def request_head(method: str, target: str, fields: Fields) -> bytes:
-    """The head of a request, its end included. Raises HttpHeadError."""
+    """Return the head of a request, including its end. Raises HttpHeadError."""
     return b"".join((request_line(method, target), field_lines(fields), LINE_END))
 
 
 def request_line(method: str, target: str) -> bytes:
-    """The first line of a request. Raises HttpHeadError."""
+    """Return the first line of a request. Raises HttpHeadError."""
     if flaw_of_name(method):
         raise HttpHeadError(f"{method!r} is no method")
     if flaw := flaw_of_target(target):
@@ -101,7 +101,7 @@ def request_line(method: str, target: str) -> bytes:
 
 
 def status_line(status: int) -> bytes:
-    """The first line of an answer."""
+    """Return the first line of an answer."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
@@ -110,7 +110,9 @@ def status_line(status: int) -> bytes:
 
 
 def field_lines(fields: Fields) -> bytes:
-    """Header lines. Raises HttpHeadError, which names the header and does not show its value: it may be a secret."""
+    """Return header lines. Raises HttpHeadError, which names the header but not its value, because that may be a
+    secret.
+    """
     lines = []
     for name, value in fields:
         if flaw := flaw_of_name(name):
@@ -122,10 +124,10 @@ def field_lines(fields: Fields) -> bytes:
 
 
 def length_line(size: int) -> bytes:
-    """How long the body is."""
+    """Return the Content-Length header."""
     return b"Content-Length: %d\r\n" % size
 
 
 def chunk_of(part: bytes) -> bytes:
-    """A part of a body of unknown length."""
+    """Return one chunk of a body of unknown length."""
     return b"%x\r\n%b\r\n" % (len(part), part)

@@ -1,10 +1,10 @@
-"""Connections through an HTTP proxy: how a client reaches an API server that it cannot reach itself.
+"""Connections through an HTTP proxy, for API servers that the client cannot reach directly.
 
 an https:// server ──▶ open_tunnel() ──CONNECT──▶ proxy ──▶ API server, and TLS through it
 an http:// server  ──▶ the proxy itself, which gets whole URLs and ProxyAddress.authorization
 
-The proxy may be spoken to in TLS too. One that closes in the middle, answers nothing in time or refuses is an OSError,
-as any server that cannot be reached.
+The connection to the proxy may use TLS too. A proxy that closes the connection early, does not answer in time or
+refuses causes an OSError, like any unreachable server.
 """
 
 import asyncio
@@ -23,34 +23,34 @@ from pykruise.kube.http.heads import HEAD_END, LINE_END, request_head
 __all__ = ["ProxyAddress", "open_tunnel", "read_proxy"]
 
 _MOST_ANSWER: Final = 64 * 1024
-"""Bytes of a proxy's answer to CONNECT."""
+"""Most bytes of a proxy's answer to CONNECT."""
 _MOST_WORDS: Final = 200
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class ProxyAddress(msgspec.Struct, frozen=True):
-    """Where a proxy is."""
+    """Address of a proxy."""
 
     tls: ssl.SSLContext | None
-    """For the way to the proxy itself, which all connections share; None: plain HTTP."""
+    """TLS context for connections to the proxy itself, shared by all; None: plain HTTP."""
     host: str
     port: int
     authorization: str
-    """The header Proxy-Authorization; empty: none."""
+    """Value of the header Proxy-Authorization; empty: not sent."""
 
     def __str__(self) -> str:
         return f"{'https' if self.tls is not None else 'http'}://{self.host}:{self.port}"
 
 
 def read_proxy(url: str) -> ProxyAddress | None:
-    """The proxy of a URL such as `http://user:key@proxy:3128`; empty: None. Raises ConfigurationError."""
+    """Parse the URL of a proxy such as `http://user:key@proxy:3128`; empty: None. Raises ConfigurationError."""
     if not url:
         return None
     parts = urlsplit(url)
     try:
         usual = _PORTS[parts.scheme]
         port = parts.port or usual
-    except (ValueError, KeyError) as error:  # the URL may have a password: it is not shown
+    except (ValueError, KeyError) as error:  # the URL may contain a password: it is not shown
         raise ConfigurationError(
             f"the proxy {parts.scheme}://{parts.hostname} is not supported; use an http:// or https:// URL with a port"
         ) from error
@@ -75,9 +75,9 @@ async def open_tunnel(
     server_hostname: str,
     goodbye_s: float,
 ) -> P:
-    """A protocol that speaks TLS with the server behind the proxy. `target`: its host and port. Raises OSError.
+    """Return a protocol that speaks TLS with the server behind the proxy. `target`: host and port of the server.
 
-    The caller bounds the time.
+    Raises OSError. The caller must limit the time.
     """
     transport, greeting = await loop.create_connection(
         lambda: _Greeting(loop), proxy.host, proxy.port, ssl=proxy.tls
@@ -120,12 +120,12 @@ class _Greeting(asyncio.Protocol):
         if end and not behind:
             self.status.set_result(head.split(LINE_END, 1)[0])
         elif end or len(self._head) > _MOST_ANSWER:
-            self._fail(ConnectionResetError("the proxy's answer to CONNECT does not end"))
+            self._set_error(ConnectionResetError("the proxy's answer to CONNECT does not end"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(exc or ConnectionResetError("the proxy closed the connection"))
+        self._set_error(exc or ConnectionResetError("the proxy closed the connection"))
 
-    def _fail(self, error: Exception) -> None:
+    def _set_error(self, error: Exception) -> None:
         if not self.status.done():
             self.status.set_exception(error)
             self.status.exception()  # a caller that has given up does not retrieve it

@@ -1,9 +1,10 @@
-"""HTTP/1.1 over TLS for those who answer on the data path (webhooks, the sandbox's API server), and nothing else.
+"""HTTP/1.1, with or without TLS, for servers on the data path (webhooks, the sandbox's API server).
 
-    new connections ──▶ Room (http_room.py): is there a place? ──▶ handshake, addresses in turn ──▶ Connection
-    Connection (http_server_connection.py) ──▶ Request ──▶ App (http_app.py) ──▶ Response, or a Streamed
+    new connections ──▶ ServerRoom (fairness.py): is there a place? ──▶ TLS handshake, addresses in turn ──▶
+    ServerConnection
+    ServerConnection (server_connection.py) ──▶ Request ──▶ App (app.py) ──▶ Response, or a Streamed
 
-A general HTTP server takes several times the CPU of what it carries here (measured: docs/lab/performance.md).
+A general HTTP server takes several times the CPU (measured: docs/lab/performance.md).
 
 Owns: the listening socket, the connections and their tasks.
 """
@@ -30,15 +31,17 @@ _LOG: Final = logging.getLogger(__name__)
 
 _FLUSH_S: Final = 0.01
 _BACKLOG: Final = 4096
-"""Beyond it the kernel drops what knocks, and an honest client tries again only after a second."""
+"""Length of the accept queue. Beyond it the kernel drops new connections, and a client tries again only after a
+second.
+"""
 _ACCEPTS: Final = 128
-"""New connections in one turn of the loop."""
+"""Most new connections in one iteration of the loop."""
 _HANDSHAKES: Final = 2
-"""... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
+"""... of which this many begin their handshake: each costs most of a millisecond. Addresses take turns."""
 _NO_FILES_S: Final = 0.1
-"""Where no more files can be opened, the next connection is accepted so much later."""
+"""Seconds until the next accept when no more files can be opened."""
 _LATE_S: Final = 0.5
-"""A look that comes so late judges no client: what has arrived meanwhile may not be read yet."""
+"""A check that runs this late closes no connection: data that has arrived meanwhile may not have been read yet."""
 
 
 class HttpServer:
@@ -48,14 +51,14 @@ class HttpServer:
         self._state = ServerState(app, limits)
         self._tls: Callable[[], ssl.SSLContext] | None = None
         self._opening: set[asyncio.Task[None]] = set()
-        self._handshakes = Turns(each=_HANDSHAKES, serve=self._begin)
+        self._handshakes = Turns(each=_HANDSHAKES, serve=self._begin_handshake)
         self._listeners: list[socket.socket] = []
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = 0.0
 
     @property
     def is_listening(self) -> bool:
-        """Between start and stop."""
+        """Whether the server listens: true between `start` and `stop`."""
         return bool(self._listeners)
 
     @property
@@ -64,10 +67,12 @@ class HttpServer:
         return self._state.room
 
     async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:
-        """Listen; returns the port. Raises OSError. `tls` is asked for each connection; an empty host: everywhere."""
+        """Listen; returns the port. `tls` is called for each connection; an empty host: all interfaces. Raises
+        OSError.
+        """
         self._state.is_stopping = self._state.is_retiring = False
         self._tls = tls
-        self._listeners = await _listening(host, port)
+        self._listeners = await _open_listeners(host, port)
         for listener in self._listeners:
             self._accept_from(listener)
         self._check_on()
@@ -79,7 +84,7 @@ class HttpServer:
             asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
-        """Take new connections. By hand, so that a connection counts, and can be ended, from its first packet on."""
+        """Accept new connections directly, so that a connection counts, and can be closed, from its first packet on."""
         for _ in range(_ACCEPTS):
             try:
                 sock, address = listener.accept()
@@ -97,24 +102,24 @@ class HttpServer:
             if not self._state.room.enter(connection, peer, evict=ServerConnection.abort):
                 sock.close()
             elif self._tls is None:
-                self._open(connection, None)
+                self._open_connection(connection, None)
             else:
                 connection.wait_for_hello(partial(self._handshakes.add, peer))
 
-    def _begin(self, connection: ServerConnection) -> bool:
-        """Begin a handshake. Whether there was one to begin."""
+    def _begin_handshake(self, connection: ServerConnection) -> bool:
+        """Begin a handshake. Returns False when the connection is lost or there is no TLS."""
         if connection.is_lost or self._tls is None:
             return False
-        self._open(connection, self._tls())
+        self._open_connection(connection, self._tls())
         return True
 
-    def _open(self, connection: ServerConnection, tls: ssl.SSLContext | None) -> None:
+    def _open_connection(self, connection: ServerConnection, tls: ssl.SSLContext | None) -> None:
         opening = asyncio.get_running_loop().create_task(connection.open(tls))
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
 
     def _check_on(self) -> None:
-        """Look at all connections now and then: a timer for each request would cost more."""
+        """Check all connections regularly: a timer for each request would cost more."""
         loop = asyncio.get_running_loop()
         now, limits = loop.time(), self._state.limits
         if now - self._looks_at < _LATE_S or not self._looks_at:
@@ -126,13 +131,15 @@ class HttpServer:
         self._timer = loop.call_at(self._looks_at, self._check_on)
 
     def retire(self) -> None:
-        """It stops soon: a connection ends with its next answer, which says so. A client that sent a request at the
-        moment in which `stop` closes its connection would have to guess whether that was read.
+        """Announce the end: each connection closes after its next answer, whose headers say so. Otherwise a client
+        that sends a request while `stop` closes its connection would not know whether the request was read.
         """
         self._state.is_retiring = True
 
     async def stop(self, *, grace_s: float | None = None) -> None:
-        """Take no more connections, let requests under way finish (`grace_s`, or `HttpLimits.stop_s`), and end all."""
+        """Accept no more connections, let requests in flight finish (`grace_s`, or `HttpLimits.stop_s`), and close
+        all.
+        """
         listeners, self._listeners = self._listeners, []
         if not listeners:
             return
@@ -155,18 +162,18 @@ class HttpServer:
         cut = cut_of(connection.transport for connection in connections)
         for connection in connections:
             connection.close()
-        await asyncio.sleep(_FLUSH_S)  # for what has been written
+        await asyncio.sleep(_FLUSH_S)  # for data that has been written
         tasks = [connection.task for connection in connections if connection.task is not None]
         cut()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*opening, return_exceptions=True)
-        await asyncio.sleep(0)  # an abort takes place a moment later
+        await asyncio.sleep(0)  # an abort takes effect in the next iteration
 
 
-async def _listening(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen at every address of a host."""
+async def _open_listeners(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen at every address of a host."""
     server = await asyncio.get_running_loop().create_server(
         asyncio.Protocol, host or None, port, start_serving=False
     )
@@ -177,7 +184,7 @@ async def _listening(host: str, port: int) -> list[socket.socket]:
     try:
         for sock in sockets:
             sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)  # its connections have it too
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)  # its connections inherit it
             sock.listen(_BACKLOG)
     except OSError:
         for sock in sockets:

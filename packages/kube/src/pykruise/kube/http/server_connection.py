@@ -1,30 +1,30 @@
-"""One connection of an HTTP/1.1 server: its requests are parsed, counted and answered one after the other.
+"""A connection of an HTTP/1.1 server: its requests are parsed, counted and answered sequentially.
 
-    bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or go on
+    bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or continue
                                                └──▶ Request ──▶ App.answer(): a Response, or a Streamed
-    Response, Streamed ──▶ http_wire.py ──▶ bytes
+    Response, Streamed ──▶ wire.py ──▶ bytes
 
-Each connection has one task, which answers its requests one after the other. The task ends with the connection: a
-watch whose client has gone would stay until it has news.
+Each connection has one task, which answers its requests sequentially. The task ends with the connection: otherwise a
+watch whose client has disconnected would stay until the next event.
 
-One step of the loop does a bounded amount for one connection, whatever a client puts into one packet: parsing stops
-behind the first whole message and after 4 KiB of heads and chunks (of a body whose length is known the rest is taken
-in one go, which copies and parses nothing). The rest stays as bytes. Of what a client sends ahead, one request is
-parsed; connections that have more wait in `Turns`, which lets two of them read on in one turn of the loop, addresses
-in turn. One task answers one request in a step.
+One step of the loop does a limited amount of work for one connection, whatever a client puts into one packet: parsing
+stops after the first whole message and after 4 KiB of heads and chunks (the rest of a body with a known length is
+taken in one step, which copies and parses nothing). The remaining bytes wait. Only one request that a client sends in
+advance is parsed. Connections with more wait in `Turns`, which lets two of them read on in one iteration of the loop,
+with addresses in turn. The task answers one request in a step.
 
-Every limit has a defined outcome, and every refusal is the App's (`REFUSAL_CODES`):
+Every limit has a defined outcome, and the App makes every refusal (`REFUSAL_CODES`):
 
     not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
     another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
     too many requests to answer, or too many bytes of bodies in memory 429
     an answer that is not read, a connection that is not used, one too many that is idle: closed
 
-A request counts as one when its body is there. So a client that sends halves of requests keeps no other out: it has
-some of the memory for bodies, of which the slowest is given up first, and of that an address has only its share.
+A request counts when its body has arrived. So a client that sends incomplete requests blocks no other client: it uses
+some of the memory for bodies, where the slowest body is given up first, and each address has only its share.
 
-After an answer that comes before the end of its request, what is still sent is read and thrown away for a moment:
-closing at once would throw away the answer as well.
+After an answer that is sent before the end of its request, the server reads and drops the rest of the request for a
+moment: an immediate close would also drop the answer.
 """
 
 import asyncio
@@ -51,30 +51,31 @@ _LOG: Final = logging.getLogger(__name__)
 
 _HANDSHAKE_S: Final = 10.0
 _GOODBYE_S: Final = 2.0
-"""For a client to answer the end of TLS."""
+"""Seconds for a client to answer the end of TLS."""
 _UNSENT: Final = 64 * 1024
-"""An answer of more bytes is not copied behind its head."""
+"""Answers with more bytes are not copied behind their head."""
 _MOST_IGNORED: Final = 256 * 1024
 """Most bytes that are still read and dropped after an early answer."""
 _PART: Final = 32 * 1024
 """Bytes of an incomplete body after which other connections get a turn."""
 _PARTS: Final = 2
-"""Such bodies that are read on in one turn of the loop: TLS gives up to half a megabyte of each."""
+"""Such bodies that are read in one iteration of the loop: TLS delivers up to half a megabyte of each."""
 _STEP: Final = 4 * 1024
-"""Bytes of heads and chunks that one step parses: four of them may be a header, and six a chunk."""
+"""Bytes of heads and chunks that one step parses: a header may have only four bytes, and a chunk six."""
 _MOST_FIELDS: Final = 256
-"""Parameters of a query."""
+"""Most parameters of a query."""
 _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
-"""Headers of which a second one makes another request out of this one, for some reader on its way."""
+"""Headers that must not repeat: a second one could make a proxy on the way read another request."""
 REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
-"""Codes for which a connection asks `App.failed`."""
+"""Codes for which a connection calls `App.failed`."""
 RECEIVE: Final = 64 * 1024
-"""Receive buffer of a connection that is not read from, in the kernel and in TLS each: hundreds of connections may
-exist."""
+"""Receive buffer of a connection that is not being read, in the kernel and in TLS each: hundreds of connections may
+exist.
+"""
 
 
 class _Turn(NamedTuple):
-    """A request to answer, or the answer to what did not become one."""
+    """A request to answer, or the refusal of data that did not become one."""
 
     request: WireRequest
     refusal: Response | None
@@ -83,7 +84,7 @@ class _Turn(NamedTuple):
 
 
 class _UnreadError(Exception):
-    """The client does not take what it asked for."""
+    """The client does not read the answer."""
 
 
 class ServerState:
@@ -103,11 +104,11 @@ class ServerState:
             share=limits.share,
         )
         self.parts: Turns[ServerConnection] = Turns(each=_PARTS, serve=ServerConnection.read_on)
-        """Connections that wait until the next part of their body is read."""
+        """Connections that wait for the next part of their body to be read."""
 
 
 class ServerConnection(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
     def __init__(self, server: ServerState, sock: socket.socket, peer: str) -> None:
         self._server = server
@@ -120,46 +121,46 @@ class ServerConnection(asyncio.Protocol):
         self._parser: Any = None
         self._transport: asyncio.Transport | None = None
         self._is_verified = False
-        """Whether the client has shown a certificate, and it was accepted."""
+        """Whether the client has presented an accepted certificate."""
         self.task: asyncio.Task[None] | None = None
-        # What is being read.
+        # State of the message that is being read.
         self._target = b""
         self._headers: dict[str, str] = {}
         self._body: bytes | bytearray = b""
         self._body_begun: float | None = None
         self._request: WireRequest | None = None
-        """The request whose body is on its way."""
+        """The request whose body is arriving."""
         self._refusal: Response | None = None
         self._is_begun = False
         self._is_deaf = False
-        """Whether what arrives is thrown away."""
+        """Whether arriving data is dropped."""
         self._owes_continue = False
         self._arrived = 0
-        """Bytes of the head, or of the body as sent."""
+        """Bytes of the head, or of the body as it was sent."""
         self._head_size = 0
         self._stays = True
         self._line = bytearray()
-        """The request line as it came, and some bytes behind it."""
+        """The request line as it was sent, and some bytes after it."""
         self._has_line = False
         self._is_repeated = False
-        """Whether one of the headers that may come once came twice."""
+        """Whether a header that must not repeat was sent twice."""
         self._body_left = 0
-        """Bytes that are still to come of a body whose length is known."""
+        """Remaining bytes of a body with a known length."""
         self._tail = b""
-        """The last bytes that were parsed of a head or of chunks."""
+        """The last parsed bytes of a head or of chunks."""
         self._is_between = True
         """Whether the next byte begins a message."""
         self._rest: bytes = b""
-        """Bytes that have arrived; those from `_at` on are still to be parsed."""
+        """Bytes that have arrived; those from `_at` on are not parsed yet."""
         self._at = 0
         self._messages = 0
-        """Parsed so far."""
-        # What is being answered.
+        """Number of parsed messages."""
+        # State of the requests that are being answered.
         self._turns: deque[_Turn] = deque()
         self._next_turn: asyncio.Future[None] | None = None
         self._is_reading_paused = False
         self._is_in_line = False
-        """Whether it waits in `ServerState.parts`."""
+        """Whether the connection waits in `ServerState.parts`."""
         self._is_writing_paused = False
         self._drained: asyncio.Future[None] | None = None
         self._since, self._made = 0.0, self._loop.time()
@@ -170,7 +171,7 @@ class ServerConnection(asyncio.Protocol):
         self._is_lost = False
 
     async def open(self, tls: ssl.SSLContext | None) -> None:
-        """Shake hands. A client that does not is closed."""
+        """Perform the handshake. A client that does not complete it is disconnected."""
         self._is_opening = True
         try:
             await self._loop.connect_accepted_socket(
@@ -187,20 +188,22 @@ class ServerConnection(asyncio.Protocol):
                 self._is_deaf = self._is_lost = True
                 self._room.leave(self)
 
-    # --- what the loop calls ----------------------------------------
+    # --- called by the loop -----------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._server.is_stopping or self._is_deaf:  # it was shaking hands until now
+        if self._server.is_stopping or self._is_deaf:  # its handshake was in progress until now
             self._is_deaf = True
             self._transport.abort()
             return
         self._is_verified = bool(transport.get_extra_info("peercert"))
-        if (limit := getattr(transport, "set_read_buffer_limits", None)) is not None:  # of TLS alone
+        if (
+            limit := getattr(transport, "set_read_buffer_limits", None)
+        ) is not None:  # only TLS transports have it
             limit(high=RECEIVE)
         self._parser = httptools.HttpRequestParser(self)
         self._since = self._loop.time()
-        self.task = self._loop.create_task(self._serve(self._transport))
+        self.task = self._loop.create_task(self._serve_requests(self._transport))
         self._server.connections[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -210,7 +213,8 @@ class ServerConnection(asyncio.Protocol):
         if self.task is not None:
             self.task.cancel()
         self._rest, self._at = b"", 0
-        # These lead back here: what TLS and the body took would stay until the garbage collector comes by.
+        # These refer back to the connection: the memory of TLS and the body would stay until the next garbage
+        # collection.
         self._parser = self._transport = self._drained = None
         self._turns.clear()
 
@@ -224,36 +228,36 @@ class ServerConnection(asyncio.Protocol):
             self._rest = data
         self._at = 0
         if self._is_in_line or self._turns:
-            self._pause_reading()  # TLS may have had more in hand when it was asked to pause
+            self._pause_reading()  # TLS may deliver data that it held when reading was paused
         else:
-            self._parse()
+            self._parse_step()
 
     def _throw_away(self, size: int) -> None:
         self._arrived += size
         if self._arrived > _MOST_IGNORED:
             self._pause_reading()
 
-    def _parse(self) -> None:
-        """Parse to the end of the message under way, and no more than one step may. The rest waits."""
+    def _parse_step(self) -> None:
+        """Parse to the end of the current message, but at most as much as one step may. The rest waits."""
         data, begun, messages = self._rest, self._at, self._messages
         while self._at < len(data) and self._at - begun < _STEP and messages == self._messages:
-            self._feed(data)
+            self._parse_piece(data)
             if self._is_deaf:
-                self._hear_no_more()
+                self._drop_rest()
                 return
         if self._at < len(data):
             self._pause_reading()
         else:
             self._rest, self._at = b"", 0
         if self._turns and self._next_turn is None:
-            self._pause_reading()  # one request is kept; the task goes on with the rest when it has taken it
+            self._pause_reading()  # one request is kept; the task continues with the rest when it has taken that
         elif self._at < len(data) or (self._is_begun and len(data) >= _PART):
             self._wait_for_turn()
 
-    def _feed(self, data: bytes) -> None:
-        """Parse a piece that ends with the message, if not before."""
+    def _parse_piece(self, data: bytes) -> None:
+        """Parse a piece, which ends with the message at the latest."""
         if self._is_between:
-            if data[self._at] in LINE_END:  # servers ignore empty lines in front of a request
+            if data[self._at] in LINE_END:  # servers ignore empty lines before a request
                 self._at = len(data) - len(data[self._at :].lstrip(LINE_END))
             if self._at >= len(data):
                 return
@@ -271,7 +275,7 @@ class ServerConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(memoryview(data)[begin:end])
         except httptools.HttpParserUpgrade:
-            self._is_deaf = True  # the request was answered as if it had not asked for another protocol
+            self._is_deaf = True  # the request was answered as if it had not requested another protocol
         except httptools.HttpParserError:
             self._refuse(400)
         if not self._is_begun:
@@ -279,21 +283,25 @@ class ServerConnection(asyncio.Protocol):
         if self._request is None and self._arrived > self._limits.head:
             self._refuse(431)
         elif self._request is not None and self._arrived > 2 * self._request.most_body + self._limits.head:
-            self._refuse(413)  # tiny chunks, or what is said beside them
+            self._refuse(413)  # tiny chunks, or their extensions
 
     def _end_of_piece(self, data: bytes) -> int:
-        """Where the next piece ends: at the end of a body whose length is known; else where a message may end."""
+        """Return the end of the next piece: the end of a body with a known length, else a place where a message may
+        end.
+        """
         if self._body_left:
             return min(len(data), self._at + self._body_left)
         most = min(len(data), self._at + _STEP)
-        across = (self._tail + data[self._at : self._at + 3]).find(HEAD_END)  # a body in chunks ends so too
+        across = (self._tail + data[self._at : self._at + 3]).find(
+            HEAD_END
+        )  # a body in chunks ends this way too
         if across >= 0:
             return min(most, self._at + across + len(HEAD_END) - len(self._tail))
         number = data.find(HEAD_END, self._at, most)
         return most if number < 0 else number + len(HEAD_END)
 
-    def _hear_no_more(self) -> None:
-        """Throw away the rest, and all that still arrives."""
+    def _drop_rest(self) -> None:
+        """Drop the remaining data, and all data that still arrives."""
         left, self._rest, self._at = len(self._rest) - self._at, b"", 0
         if not self._is_in_line:
             self._resume_reading()
@@ -310,27 +318,27 @@ class ServerConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _wait_for_turn(self) -> None:
-        """Read no more of what is on its way until it is this connection's turn again."""
+        """Pause reading until it is this connection's turn again."""
         if self._transport is not None and not self._is_in_line:
             self._pause_reading()
             self._is_in_line = True
             self._server.parts.add(self._peer, self)
 
     def read_on(self) -> bool:
-        """It is its turn again. Whether there was something to go on with."""
+        """Continue reading in this connection's turn. Returns whether there was something to do."""
         self._is_in_line = False
         if self._transport is None or (self._turns and not self._is_deaf):
-            return False  # a request is kept: the task goes on when it has taken it
+            return False  # a request is kept: the task continues when it has taken that
         if self._is_deaf:
-            self._hear_no_more()
+            self._drop_rest()
         elif self._at < len(self._rest):
-            self._parse()
+            self._parse_step()
         else:
             self._resume_reading()
         return True
 
-    def _go_on(self) -> None:
-        """Go on with what comes next: no request is kept any more."""
+    def _continue_reading(self) -> None:
+        """Continue with the next data, because no request is kept any more."""
         if self._is_deaf or self._is_in_line:
             return
         if self._at < len(self._rest):
@@ -346,7 +354,7 @@ class ServerConnection(asyncio.Protocol):
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
-    # --- what the parser calls ----------------------------------------
+    # --- called by the parser -----------------------------------------
 
     def on_message_begin(self) -> None:
         self._target, self._headers, self._body = b"", {}, b""
@@ -363,14 +371,14 @@ class ServerConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._request is not None:
-            return  # behind a body: it is of no use
+            return  # after a body: it is not used
         self._head_size += len(name) + len(value)
         key = self._server.heads.name_of(name)
         text = value.decode("utf-8", "replace")
         if key not in self._headers:
             self._headers[key] = text
         elif key.startswith("impersonate-"):
-            self._headers[key] += f"\n{text}"  # these may come several times; of others the first counts
+            self._headers[key] += f"\n{text}"  # these may repeat; of other headers the first counts
         elif key in _SINGLE:
             self._is_repeated = True
 
@@ -397,7 +405,7 @@ class ServerConnection(asyncio.Protocol):
         if length == "0" and "transfer-encoding" not in self._headers:
             return
         if self._refusal is not None:
-            self._finish(_Turn(request, self._refusal, stays=False))
+            self._end_reading(_Turn(request, self._refusal, stays=False))
         elif len(length) > 19 or int(length) > request.most_body:
             self._refuse(413)
         else:
@@ -410,7 +418,7 @@ class ServerConnection(asyncio.Protocol):
                     self._ask_to_continue()
 
     def _flaw_of_head(self) -> int:
-        """The code that refuses this head; 0: none. The parser is more lenient than RFC 9112 in these."""
+        """Return the code that refuses this head; 0: none. The parser is more lenient here than RFC 9112."""
         method, version = self._parser.get_method(), self._parser.get_http_version()
         line = b"%b %b HTTP/%b" % (method, self._target, version.encode())
         if not self._line.startswith(line + LINE_END):
@@ -439,10 +447,10 @@ class ServerConnection(asyncio.Protocol):
         else:
             request.held += size
             if not self._body:
-                self._body = part  # most come in one part
+                self._body = part  # most bodies arrive in one part
                 return
             if isinstance(self._body, bytes):
-                # A list of parts would take many times the room of tiny ones.
+                # A list of tiny parts would take many times their memory.
                 self._body = bytearray(self._body)
             self._body += part
 
@@ -462,30 +470,30 @@ class ServerConnection(asyncio.Protocol):
             request.is_placed = self._room.begin(self)
             if not request.is_placed:
                 self._refusal = self._app.failed(429, request)
-        self._push(_Turn(request, self._refusal, self._stays and not self._server.is_retiring))
+        self._add_turn(_Turn(request, self._refusal, self._stays and not self._server.is_retiring))
 
     # --- requests ----------------------------------------
 
     def _refuse(self, code: int) -> None:
-        """Answer with an error as soon as it is its turn, and read no more."""
+        """Answer with an error when it is its turn, and read no more."""
         if not self._is_deaf:
             request = self._request or WireRequest("GET", "", {}, {})
-            self._finish(_Turn(request, self._app.failed(code, request), stays=False))
+            self._end_reading(_Turn(request, self._app.failed(code, request), stays=False))
 
-    def _finish(self, turn: _Turn) -> None:
+    def _end_reading(self, turn: _Turn) -> None:
         self._is_deaf, self._arrived = True, 0
         self._room.release(self, turn.request.held)
         turn.request.held, self._body, self._body_begun = 0, b"", None
-        self._push(turn)
+        self._add_turn(turn)
 
-    def _push(self, turn: _Turn) -> None:
+    def _add_turn(self, turn: _Turn) -> None:
         self._turns.append(turn)
         if self._next_turn is not None and not self._next_turn.done():
             self._next_turn.set_result(None)
 
-    async def _next(self) -> _Turn:
+    async def _take_turn(self) -> _Turn:
         if self._turns:
-            await asyncio.sleep(0)  # the answer before may have cost a step
+            await asyncio.sleep(0)  # the previous answer may have used up a step
         else:
             if self._owes_continue:
                 self._ask_to_continue()
@@ -497,7 +505,7 @@ class ServerConnection(asyncio.Protocol):
                 self._next_turn = None
         turn = self._turns.popleft()
         if not self._turns:
-            self._go_on()
+            self._continue_reading()
         return turn
 
     def _ask_to_continue(self) -> None:
@@ -513,28 +521,28 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being answered, or waits for that."""
+        """Whether a request is being answered, or waits to be answered."""
         is_over = self.task is None or self.task.done()
         return not is_over and (self._next_turn is None or bool(self._turns))
 
     @property
     def body_begun(self) -> float | None:
-        """When the body on its way began to come, in the loop's seconds; None: there is none."""
+        """Time at which the arriving body began, in the loop's seconds; None: no body is arriving."""
         return None if self._is_deaf else self._body_begun
 
     def _is_too_slow(self, now: float) -> bool:
-        """Whether less of the body has come than the least rate wants by now."""
+        """Whether the body arrives more slowly than the least rate."""
         rate, request = self._limits.least_rate, self._request
         if self._body_begun is None or request is None or not rate:
             return False
         return now > self._body_begun + self._limits.grace_s + request.held / rate
 
     def give_up(self) -> None:
-        """Refuse the body on its way: its place is needed."""
+        """Refuse the arriving body: its memory is needed."""
         self._refuse(429)
 
     def check(self, now: float) -> None:
-        """Notice what takes too long."""
+        """End the connection or refuse its request when a time limit has passed."""
         if self._is_silent and now - self._made > self._limits.first_s:
             self.abort()
         if self._transport is None or self.is_busy:
@@ -546,16 +554,16 @@ class ServerConnection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """End it politely."""
+        """Close the connection politely."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """End it."""
+        """Close the connection immediately."""
         self._is_deaf = True
         if self._transport is not None:
             self._transport.abort()
-        elif self._is_opening:  # the loop has the socket, and closes it
+        elif self._is_opening:  # the loop owns the socket, and closes it
             with suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
         elif not self._is_lost:
@@ -565,7 +573,7 @@ class ServerConnection(asyncio.Protocol):
             self._sock.close()
 
     def wait_for_hello(self, then: Callable[["ServerConnection"], None]) -> None:
-        """Call `then` when the client says something: who says nothing costs no handshake."""
+        """Call `then` when the client sends data: a silent client costs no handshake."""
         self._loop.add_reader(self._sock.fileno(), self._on_hello, then)
 
     def _on_hello(self, then: Callable[["ServerConnection"], None]) -> None:
@@ -574,28 +582,28 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is over."""
+        """Whether the connection has ended."""
         return self._is_lost
 
     # --- answers ----------------------------------------
 
-    async def _serve(self, transport: asyncio.Transport) -> None:
+    async def _serve_requests(self, transport: asyncio.Transport) -> None:
         try:
             stays = True
             while stays:
-                turn = await self._next()
+                turn = await self._take_turn()
                 stays = turn.stays
                 try:
-                    await self._answer(transport, turn)
+                    await self._send_answer(transport, turn)
                 finally:
-                    self._forget(turn.request)
+                    self._release_request(turn.request)
             if self._is_deaf:
                 await asyncio.sleep(self._limits.linger_s)
             transport.close()
         except (_UnreadError, StreamCutError):
             transport.abort()
         except asyncio.CancelledError:
-            if self._is_lost:  # TLS has nothing left to abort, and a traceback would keep all this alive
+            if self._is_lost:  # TLS has nothing left to abort, and a traceback would keep all this in memory
                 return
             transport.abort()  # the server stops
             raise
@@ -603,13 +611,13 @@ class ServerConnection(asyncio.Protocol):
             _LOG.exception("a connection failed")
             transport.abort()
 
-    def _forget(self, request: WireRequest) -> None:
-        """It takes no room any more."""
+    def _release_request(self, request: WireRequest) -> None:
+        """Release the room that a request took."""
         if request.is_placed:
             self._room.end(self)
         self._room.release(self, request.held)
 
-    async def _answer(self, transport: asyncio.Transport, turn: _Turn) -> None:
+    async def _send_answer(self, transport: asyncio.Transport, turn: _Turn) -> None:
         request = turn.request
         answer: Response | Streamed | None = turn.refusal
         if answer is None:
@@ -619,7 +627,7 @@ class ServerConnection(asyncio.Protocol):
                 _LOG.exception("%s %s failed", request.method, request.path)
                 answer = self._app.failed(500, request)
         if not isinstance(answer, Response):
-            await self._stream(transport, turn, answer)
+            await self._send_stream(transport, turn, answer)
             return
         head, body = self._server.heads.head_of(answer, stays=turn.stays), answer.body
         if request.method == "HEAD" or answer.status == 204:
@@ -629,11 +637,11 @@ class ServerConnection(asyncio.Protocol):
         else:
             transport.write(head)
             transport.write(body)
-        await self._until_taken(request, self._limits.answer_s)
+        await self._wait_until_read(request, self._limits.answer_s)
 
-    async def _stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
+    async def _send_stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
         request, limit_s = turn.request, self._limits.send_s
-        # Who speaks the older version knows the end of an answer by the end of the connection.
+        # A client of the older version recognizes the end of an answer by the end of the connection.
         is_chunked = self._parser.get_http_version() != "1.0"
         try:
             head = self._server.heads.head_of_stream(
@@ -642,14 +650,14 @@ class ServerConnection(asyncio.Protocol):
             transport.write(head)
             while part := await answer.chunk():
                 transport.write(chunk_of(part) if is_chunked else part)
-                await self._until_taken(request, limit_s)
+                await self._wait_until_read(request, limit_s)
             if is_chunked:
                 transport.write(LAST_CHUNK)
         finally:
             await answer.aclose()
 
-    async def _until_taken(self, request: WireRequest, limit_s: float) -> None:
-        """Until the client has taken most of what was written. Raises _UnreadError when it does not."""
+    async def _wait_until_read(self, request: WireRequest, limit_s: float) -> None:
+        """Wait until the client has read most of the written data. Raises _UnreadError when it does not."""
         if not self._is_writing_paused:
             return
         self._drained = self._loop.create_future()

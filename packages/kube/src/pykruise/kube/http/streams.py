@@ -1,10 +1,10 @@
-"""Answers that do not end, watches and logs: each over a connection of its own.
+"""Answers that do not end (watches and logs), each over its own connection.
 
 HttpTransport ──▶ Streams.open() ──▶ a new connection ──▶ API server
       lines_of() ◀── Stream: its status, and read() ◀── httptools
 
-What arrives is kept until it is read. Who does not read makes the server wait: above a megabyte nothing more is
-taken off the wire.
+Arriving data is kept until it is read. A slow reader makes the server wait: beyond a megabyte, nothing more is
+received.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ from pykruise.kube.http.connection import (
 __all__ = ["Stream", "Streams", "lines_of"]
 
 _MOST_BYTES: Final = 1 << 20
-"""Kept for who reads slowly."""
+"""Most bytes that are kept for a slow reader."""
 
 
 class Stream(HttpConnection):
-    """One answer on its connection; made by `Streams.open`."""
+    """An answer on its connection; created by `Streams.open`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
@@ -61,12 +61,12 @@ class Stream(HttpConnection):
 
     @property
     def code(self) -> int:
-        """The HTTP status, once there is one."""
+        """The HTTP status, after it has arrived."""
         return self.status.result()
 
     @property
     def headers(self) -> AnswerHeaders:
-        """Headers of the answer, known once a status has arrived."""
+        """Headers of the answer, after the status has arrived."""
         return AnswerHeaders(self._fields)
 
     def ask(self, request: bytes) -> None:
@@ -75,9 +75,9 @@ class Stream(HttpConnection):
         self._transport.write(request)
 
     async def read(self) -> bytes:
-        """Data that has arrived since the last call, at least one byte; empty: the end.
+        """Return the data that has arrived since the last call, at least one byte; empty: the end.
 
-        Raises what the stream broke of: one of BROKEN, or what was given to `fail`.
+        Raises the error that ended the stream: one of BROKEN, or the error given to `fail`.
         """
         while not self._parts:
             if self._is_over:
@@ -96,23 +96,23 @@ class Stream(HttpConnection):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def fail(self, error: Exception) -> None:
-        """The reader gets this error, after all that has arrived."""
-        self._end(error)
+        """Raise this error in the reader, after all data that has arrived."""
+        self._set_end(error)
 
     def on_lost(self, error: Exception) -> None:
-        self._end(error)
+        self._set_end(error)
 
-    def _end(self, error: Exception | None) -> None:
+    def _set_end(self, error: Exception | None) -> None:
         if self._is_over:
             return
         self._is_over = True
         self._error = error
         if not self.status.done():
             self.status.set_exception(error or ConnectionResetError("there was no answer"))
-            self.status.exception()  # the caller that waits gets it; without one there is nothing to log
-        self._wake()
+            self.status.exception()  # the waiting caller gets it; without a caller there is nothing to log
+        self._wake_reader()
 
-    def _wake(self) -> None:
+    def _wake_reader(self) -> None:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
@@ -120,25 +120,25 @@ class Stream(HttpConnection):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._end(error)
+            self._set_end(error)
             self.abort()
 
-    # ── what the loop calls ──────────────────────────────────────────────────
+    # ── called by the loop ───────────────────────────────────────────────────
 
     def eof_received(self) -> None:
-        """A body without a length ends with its connection."""
+        """End a body without a length: it ends with its connection."""
         if self.status.done() and self.headers.ends_with_connection:
-            self._end(None)
+            self._set_end(None)
 
-    # ── what the parser calls ────────────────────────────────────────────────
+    # ── called by the parser ─────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if not self.status.done():  # else it is behind the answer, and belongs to no request
+        if not self.status.done():  # otherwise it follows the answer, and belongs to no request
             self._fields = []
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status >= 200 and not self.status.done():  # an interim answer is followed by the real one
+        if status >= 200 and not self.status.done():  # the final answer follows an interim one
             self.status.set_result(status)
 
     def on_body(self, part: bytes) -> None:
@@ -150,16 +150,16 @@ class Stream(HttpConnection):
         if self._size > _MOST_BYTES and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
-        self._wake()
+        self._wake_reader()
 
     def on_message_complete(self) -> None:
         if self.status.done():
             self._beside_body = 0
-            self._end(None)
+            self._set_end(None)
 
 
 class Streams:
-    """Opens streams from one server, any number at once. Belongs to the event loop that first uses it."""
+    """Opens streams from one server, any number at the same time. Belongs to the event loop that first uses it."""
 
     def __init__(self, origin: HttpOrigin, *, connect_timeout_s: float) -> None:
         self._origin = origin
@@ -172,11 +172,11 @@ class Streams:
     async def open(
         self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
     ) -> Stream:
-        """Send a GET and wait for its status. `headers` go instead of the request's own.
+        """Send a GET and wait for its status. `headers` replace the request's own. `abort()` the stream after
+        reading.
 
-        `abort()` the stream when it is not read any more.
-
-        `timeout_s` is for all that happens here. Raises UnreachableError, RequestTimeoutError, ConnectionLostError.
+        `timeout_s` covers everything that happens here. Raises UnreachableError, RequestTimeoutError,
+        ConnectionLostError.
         """
         loop = asyncio.get_running_loop()
         what = what_of(self._origin, request)
@@ -184,7 +184,7 @@ class Streams:
             raise UnreachableError(f"{what}: the transport is closed")
         data = self._writer.encode(request, headers)
         until = loop.time() + timeout_s
-        stream = await self._connect(loop, tls, timeout_s, what)
+        stream = await self._open_connection(loop, tls, timeout_s, what)
         stream.ask(data)
         try:
             async with asyncio.timeout_at(until):
@@ -201,7 +201,7 @@ class Streams:
             raise
         return stream
 
-    async def _connect(
+    async def _open_connection(
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, timeout_s: float, what: str
     ) -> Stream:
         stream = await connect(
@@ -212,7 +212,7 @@ class Streams:
             timeout_s=min(self._connect_timeout_s, timeout_s),
             what=what,
         )
-        if self._is_closed:  # meanwhile
+        if self._is_closed:  # closed during the connect
             stream.abort()
             raise UnreachableError(f"{what}: the transport is closed")
         self._open.add(stream)
@@ -230,13 +230,13 @@ class Streams:
 
 
 class _SilentError(Exception):
-    """Nothing arrived for too long."""
+    """Nothing arrived on the stream for too long."""
 
 
 async def lines_of(stream: Stream, *, what: str, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
-    """The lines of a body, without line ends; empty ones are skipped. Raises ConnectionLostError.
+    """Yield the lines of a body, without line ends; empty ones are skipped. Lines have at most MOST_LINE bytes.
 
-    Of MOST_LINE bytes at most. The parts of a long line are joined once.
+    Raises ConnectionLostError. The parts of a long line are joined only once.
     """
     begun: list[bytes] = []
     size = 0
@@ -271,8 +271,9 @@ async def lines_of(stream: Stream, *, what: str, idle_timeout_s: float | None) -
 
 
 class _IdleTimer:
-    """Ends a stream that is silent for `idle_timeout_s` (None: never), with one timer a silence: one for every
-    packet would be a fiftieth of all that a busy manager does."""
+    """Ends a stream that is silent for `idle_timeout_s` (None: never). It uses one timer per silence: a timer for
+    every packet would take a fiftieth of the CPU of a busy manager.
+    """
 
     def __init__(self, fail: Callable[[Exception], None], idle_timeout_s: float | None) -> None:
         self._fail = fail
@@ -280,22 +281,22 @@ class _IdleTimer:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.restart()
-        self._check()
+        self._check_silence()
 
     def restart(self) -> None:
-        """Something has arrived."""
+        """Note that data has arrived."""
         self._last_at = self._loop.time()
 
     def stop(self) -> None:
-        """The stream is over."""
+        """Stop the timer at the end of the stream."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _check(self) -> None:
+    def _check_silence(self) -> None:
         if self._idle_timeout_s is None:
             return
         left_s = self._last_at + self._idle_timeout_s - self._loop.time()
         if left_s > 0:
-            self._timer = self._loop.call_later(left_s, self._check)
+            self._timer = self._loop.call_later(left_s, self._check_silence)
         else:
             self._fail(_SilentError())

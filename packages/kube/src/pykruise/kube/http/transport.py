@@ -1,12 +1,12 @@
 """HTTP to an API server: the `Transport` that leaves this process.
 
-Client ──▶ HttpTransport.request() ──▶ kept connections (http_client.py)                ──▶ API server
-caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch (http_stream.py)   ──▶ API server
-                                             both directly, or through a proxy (http_proxy.py)
+Client ──▶ HttpTransport.request() ──▶ kept connections (client.py)                ──▶ API server
+caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch (streams.py)  ──▶ API server
+                                            both directly, or through a proxy (proxy.py)
 
-Requests and streams have pools of their own, so watches never keep a request waiting. Every request carries
-what the Connection's credentials say at that moment; after a 401 they are asked for new ones, once. Whatever
-goes wrong below comes out as a TransportError, which tells whether the request may have taken effect.
+Requests and streams have separate pools, so watches never delay a request. Every request carries the current headers
+of the Connection's credentials; after a 401 the credentials are refreshed once. Every failure below is raised as a
+TransportError, whose `sent` is true when the request may have taken effect.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ __all__ = ["HttpTransport"]
 class HttpTransport:
     """`Transport` over HTTP. Belongs to the event loop that first uses it; `close()` it there.
 
-    `pool` bounds the connections for requests (more than 32 only queue at the server, measured); streams are
-    not bounded. `timeout_s` is for a whole request unless it says otherwise, and for opening a stream;
-    `connect_timeout_s` for TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes
-    idle connections.
+    `pool` limits the connections for requests (more than 32 only queue at the server, measured); streams are not
+    limited. `timeout_s` applies to a whole request without its own limit, and to opening a stream;
+    `connect_timeout_s` to TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes idle
+    connections.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class HttpTransport:
         user_agent: str = f"pykruise/{__version__}",
     ) -> None:
         self.connection = connection
-        self._origin = _origin(connection)
+        self._origin = _origin_of(connection)
         self._timeout_s = timeout_s
         self._default_headers = [("User-Agent", user_agent), *connection.headers]
         self._requests = HttpClient(
@@ -65,24 +65,24 @@ class HttpTransport:
         self._default_tls: ssl.SSLContext | None = None
 
     async def request(self, request: Request, /) -> Response:
-        """See `Transport.request`. A 401 is answered by refreshing credentials and asking once more."""
+        """See `Transport.request`. After a 401 the credentials are refreshed and the request is sent once more."""
         credentials = self.connection.credentials
         auth = await credentials.headers()
-        answer = await self._send(request, auth)
+        answer = await self._send_request(request, auth)
         if answer.status != 401 or not await credentials.refresh(rejected=auth):
             return answer
-        return await self._send(request, await credentials.headers())
+        return await self._send_request(request, await credentials.headers())
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
-        """See `Transport.stream`. Lines have MOST_LINE bytes at most."""
+        """See `Transport.stream`. Lines have at most MOST_LINE bytes."""
         credentials = self.connection.credentials
         auth = await credentials.headers()
-        answer = await self._open(request, auth)
+        answer = await self._open_stream(request, auth)
         try:
             if answer.code == 401 and await credentials.refresh(rejected=auth):
                 answer.abort()
-                answer = await self._open(request, await credentials.headers())
+                answer = await self._open_stream(request, await credentials.headers())
             what = what_of(self._origin, request)
             if answer.code != 200:
                 body = await self._read_refusal(what, answer)
@@ -90,14 +90,14 @@ class HttpTransport:
             async with aclosing(lines_of(answer, what=what, idle_timeout_s=request.timeout_s)) as lines:
                 yield lines
         finally:
-            answer.abort()  # in mid-stream this closes the connection, which is what ends a watch
+            answer.abort()  # inside a stream this closes the connection, which ends a watch
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail, and new ones are refused."""
+        """Close all connections. Requests in flight fail, and new ones are refused."""
         await self._requests.close()
         await self._streams.close()
 
-    async def _send(self, request: Request, auth: Mapping[str, str]) -> Response:
+    async def _send_request(self, request: Request, auth: Mapping[str, str]) -> Response:
         return await self._requests.send(
             request,
             self._all_headers(request, auth),
@@ -105,7 +105,7 @@ class HttpTransport:
             timeout_s=self._timeout_s if request.timeout_s is None else request.timeout_s,
         )
 
-    async def _open(self, request: Request, auth: Mapping[str, str]) -> Stream:
+    async def _open_stream(self, request: Request, auth: Mapping[str, str]) -> Stream:
         headers = self._all_headers(request, auth)
         return await self._streams.open(request, headers, tls=self._tls(), timeout_s=self._timeout_s)
 
@@ -127,14 +127,14 @@ class HttpTransport:
         return b"".join(parts)
 
     def _all_headers(self, request: Request, auth: Mapping[str, str]) -> Fields:
-        """All headers; those of the request replace the default User-Agent."""
+        """Return all headers; those of the request replace the default User-Agent."""
         named = request.headers
         is_named = "user-agent" in named or any(name.lower() == "user-agent" for name in named)
         usual = self._default_headers[1:] if is_named else self._default_headers
         return (*usual, *request.headers.items(), *auth.items())
 
     def _tls(self) -> ssl.SSLContext | None:
-        """The context to use now; None: plain HTTP."""
+        """Return the context to use now; None: plain HTTP."""
         if not self._origin.is_tls:
             return None
         context = self.connection.credentials.tls or self.connection.ssl_context
@@ -143,7 +143,7 @@ class HttpTransport:
         return context
 
 
-def _origin(connection: Connection) -> HttpOrigin:
+def _origin_of(connection: Connection) -> HttpOrigin:
     url = urlsplit(connection.server.rstrip("/"))
     host, is_tls = url.hostname or "", url.scheme == "https"
     usual = 443 if is_tls else 80

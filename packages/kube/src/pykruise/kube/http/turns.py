@@ -1,9 +1,9 @@
-"""Work that clients cause, a little in each turn of the event loop, addresses in turn.
+"""Work that clients cause, done in small parts in each iteration of the event loop, with addresses in turn.
 
 connection, address ──▶ Turns.add() ──▶ serve(connection), at most `each` of them before the loop does something else
 
-What one connection wants may be cheap, and there may be a thousand of them that want it at once: handshakes, and the
-next parts of large bodies. Everything else the loop does goes on between two turns.
+One connection may need little, but a thousand connections may need it at the same time: handshakes, and the next
+parts of large bodies. The loop does its other work between two turns.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """Items that wait, by address. `serve` says whether an item cost anything: those that did not count for nothing."""
+    """Waiting items by address. `serve` returns whether an item cost anything: items without cost do not count."""
 
     def __init__(self, *, each: int, serve: Callable[[T], bool]) -> None:
         self._each = each
         self._serve = serve
         self._waiting: dict[str, deque[T]] = {}
-        """The address whose turn it is comes first."""
+        """Items by address; the next address to serve is first."""
 
     def add(self, peer: str, item: T) -> None:
-        """It is served in one of the next turns of the running loop."""
+        """Serve the item in one of the next iterations of the running loop."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._go_on)
         self._waiting.setdefault(peer, deque()).append(item)
 
     def clear(self) -> None:
-        """Forget all that wait."""
+        """Forget all waiting items."""
         self._waiting.clear()
 
     def _go_on(self) -> None:

@@ -1,9 +1,9 @@
-"""Wire format of http_server_connection.py: requests as values, heads of answers, chunks.
+"""Wire format of server_connection.py: requests as values, heads of answers, chunks.
 
     target ──▶ split_target() ──▶ path, query
     Response ──▶ HeadWriter.head_of() ──▶ status line and headers
 
-Pure but for the Date header, and for what HeadWriter remembers.
+Pure except for the Date header and the memory of HeadWriter.
 """
 
 import time
@@ -25,12 +25,12 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class WireRequest:
-    """One request. `path` is percent-encoded, `query` is not, `target` is both as they came.
+    """A request. `path` is percent-encoded, `query` is not, `target` is both as they were sent.
 
-    Names of headers are in lower case. Of what is said twice the first counts; headers that may come several times
-    are in lines. `noted` is what the App wants to know again when the body is there, `most_body` how many bytes that
-    may have. `peer` is the client's address; `is_verified`: it has a certificate of an authority that the server
-    trusts. `is_counted`: it needs one of the places for requests, unless App.admit says otherwise.
+    Names of headers are lower case. Of repeated headers the first counts; headers that may repeat are joined as
+    lines. `noted` is free for the App, for use when the body has arrived; `most_body` is the most bytes of the body.
+    `peer` is the client's address; `is_verified`: the client has a certificate of a trusted authority. `is_counted`:
+    the request needs one of the places for requests, unless App.admit decides otherwise.
     """
 
     __slots__ = (
@@ -68,19 +68,19 @@ class WireRequest:
 
 
 def split_target(target: bytes) -> tuple[str, Mapping[str, str]]:
-    """Path and query of a request's target: `/path?a=b`, or a whole URL as proxies are sent it."""
+    """Return path and query of a request's target: `/path?a=b`, or a whole URL as sent to proxies."""
     text = target.decode() if target.isascii() else quote(target, safe=_ASCII)
     if not text.startswith("/") and "://" in text:
         try:
             parts = urlsplit(text)
         except ValueError:
             return "", _NO_QUERY
-        return parts.path or "/", _query(parts.query)
+        return parts.path or "/", _parse_query(parts.query)
     path, _, query = text.partition("#")[0].partition("?")
-    return path, _query(query) if query else _NO_QUERY
+    return path, _parse_query(query) if query else _NO_QUERY
 
 
-def _query(text: str) -> Mapping[str, str]:
+def _parse_query(text: str) -> Mapping[str, str]:
     query: dict[str, str] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
         query.setdefault(name, value)
@@ -88,7 +88,7 @@ def _query(text: str) -> Mapping[str, str]:
 
 
 class HeadWriter:
-    """Writes heads of answers. Most are like one before."""
+    """Writes heads of answers. Most heads equal an earlier one."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
@@ -97,7 +97,7 @@ class HeadWriter:
         self._date = b""
 
     def name_of(self, raw: bytes) -> str:
-        """The name of a header in lower case."""
+        """Return the name of a header in lower case."""
         name = self._names.get(raw)
         if name is None:
             name = raw.decode("latin-1").lower()
@@ -106,34 +106,36 @@ class HeadWriter:
         return name
 
     def head_of(self, answer: Response, *, stays: bool) -> bytes:
-        """Status line and headers of an answer. `stays`: another request may follow."""
+        """Return the status line and headers of an answer. `stays`: another request may follow."""
         asked = (answer.status, tuple(answer.headers.items()))
         begun = self._begun.get(asked)
         if begun is None:
-            begun = _begun(*asked)
+            begun = _begin_head(*asked)
             if len(self._begun) >= _MOST_REMEMBERED:  # warnings differ
                 self._begun.clear()
             self._begun[asked] = begun
         length = b"" if answer.status == 204 else length_line(len(answer.body))
-        return b"".join((begun, self._dated(), length, b"" if stays else CLOSE, LINE_END))
+        return b"".join((begun, self._date_line(), length, b"" if stays else CLOSE, LINE_END))
 
     def head_of_stream(
         self, content_type: str, *, chunked: bool, headers: Mapping[str, str] = _NO_HEADERS
     ) -> bytes:
-        """Status line and headers of an answer of unknown length; it is not to be kept, unless they say so."""
+        """Return the status line and headers of an answer of unknown length. Clients must not cache it, unless
+        `headers` permit it.
+        """
         said = {"content-type": content_type, "cache-control": "no-cache, private", **headers}
-        head = _begun(200, tuple(said.items()))
+        head = _begin_head(200, tuple(said.items()))
         ends = _CHUNKED if chunked else CLOSE
-        return b"".join((head, self._dated(), ends, LINE_END))
+        return b"".join((head, self._date_line(), ends, LINE_END))
 
-    def _dated(self) -> bytes:
+    def _date_line(self) -> bytes:
         now = int(time.time())
         if now != self._second:
             self._second, self._date = now, field_lines([("Date", formatdate(now, usegmt=True))])
         return self._date
 
 
-def _begun(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
-    # Warnings repeat what a client said; without their header an answer would be another one.
+def _begin_head(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
+    # Warnings repeat text of clients; an empty header is left out.
     fields = [(name.title(), without_controls(value)) for name, value in headers if value]
     return status_line(status) + field_lines(fields)

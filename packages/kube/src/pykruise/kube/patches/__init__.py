@@ -1,7 +1,7 @@
-"""Patches: apply them as an API server does, and make the smallest one between two documents.
+"""Patches: apply them as an API server does, and make the smallest patch between two documents.
 
-types.py names the kinds; merge.py, json_patch.py and strategic.py apply and make them; schemas.py knows how
-the fields of built-in kinds merge; errors.py says what can be wrong.
+types.py names the kinds of patch; merge.py, json_patch.py and strategic.py apply and make them; schemas.py knows how
+the fields of built-in kinds merge; errors.py has the errors.
 """
 
 from pykruise.kube.patches.errors import JsonPatchTestFailed, PatchError

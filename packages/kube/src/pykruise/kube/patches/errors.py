@@ -1,17 +1,17 @@
 """Errors of patches.
 
-PatchError                the patch cannot be applied (or made); `code` is the HTTP status an API server
-answers └── JsonPatchTestFailed   a `test` operation did not hold: a precondition, not a mistake
+- PatchError: the patch cannot be applied (or made); `code` is the HTTP status of an API server's answer.
+- JsonPatchTestFailed, a PatchError: a `test` operation failed, which is an unmet precondition, not a mistake.
 """
 
 __all__ = ["JsonPatchTestFailed", "PatchError"]
 
 
 class PatchError(ValueError):
-    """A patch that cannot be applied to this document; the message is worded as Kubernetes words it.
+    """A patch that cannot be applied to this document, with Kubernetes' message.
 
-    `code` is what an API server answers with: 400 (not a patch), 422 (does not fit the document) or 500 (it
-    has no better answer to some mistakes in strategic merge patches).
+    `code` is the status of an API server's answer: 400 (not a patch), 422 (does not fit the document) or 500 (for
+    some mistakes in strategic merge patches).
     """
 
     def __init__(self, message: str, *, code: int = 400) -> None:
@@ -20,7 +20,7 @@ class PatchError(ValueError):
 
 
 class JsonPatchTestFailed(PatchError):  # noqa: N818  # says what happened
-    """A `test` operation found something else, or nothing."""
+    """The value of a `test` operation differs from the document's value, or is absent there."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code=422)

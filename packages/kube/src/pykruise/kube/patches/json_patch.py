@@ -3,8 +3,8 @@
 document + operations ──▶ apply_json_patch() ──▶ document
 old + new             ──▶ diff_json()        ──▶ operations
 
-Pure; inputs are not changed and share nothing mutable with the result. The operations are those of the
-`jsonpatch` library; what differs on an API server (`test` and `replace`) is here, and so are the messages.
+Pure; inputs are not changed and share nothing mutable with the result. The operations are those of the `jsonpatch`
+library; this module has the operations that differ on an API server (`test` and `replace`), and the messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,19 +20,18 @@ from pykruise.kube.values.go_text import quoted
 __all__ = ["Operation", "apply_json_patch", "diff_json", "escape_pointer", "pointer"]
 
 Operation = dict[str, Any]
-"""One operation: `op`, `path`, and `value` or `from`."""
+"""An operation: `op`, `path`, and `value` or `from`."""
 
 _MAX_OPERATIONS = 10_000
 _ABSENT = object()
 
 
 def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -> Document:
-    """The document after all operations, in order; if one fails none has taken effect.
+    """Return the document after all operations, in order. If one fails, none has taken effect.
 
-    As on an API server, `replace` of a key that is not there adds it when its parent is there, and `test`
-    for null holds for an absent key. `test` tells `true` from 1; 1 and 1.0 are equal.
-    Raises JsonPatchTestFailed when a `test` does not hold, PatchError when an operation is malformed or
-    does not fit.
+    As on an API server, `replace` of an absent key adds it when its parent exists, and `test` for null holds for an
+    absent key. `test` distinguishes `true` from 1; 1 and 1.0 are equal. Raises JsonPatchTestFailed when a `test` does
+    not hold, PatchError when an operation is malformed or does not fit.
     """
     if isinstance(ops, (str, bytes, Mapping)) or not isinstance(ops, Sequence):
         raise PatchError("a JSON patch is a list of operations")
@@ -42,22 +41,22 @@ def apply_json_patch(doc: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -
         )
     result = deep_copy(doc)
     for op in ops:
-        result = _applied(result, op)
+        result = _apply_operation(result, op)
     if not isinstance(result, dict):
         raise PatchError("a JSON patch must leave an object", code=422)
     return result
 
 
 def diff_json(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
-    """Operations (add, remove, replace) that make `new` of `old`; empty when they are equal.
+    """Return the operations (add, remove, replace) that change `old` into `new`; empty when they are equal.
 
-    Only what differs is named. Of a list, what is the same at its beginning and its end stays untouched, so an
-    added item is one `add`. What both documents share as the very same object is not looked into.
+    Only differences are named. Equal items at the beginning and the end of a list are left alone, so an added item is
+    one `add`. Parts that both documents share as the same object are not compared.
     """
-    return [*_differences(old, new, "")]
+    return [*_yield_differences(old, new, "")]
 
 
-def _differences(old: Any, new: Any, path: str) -> Iterator[Operation]:
+def _yield_differences(old: Any, new: Any, path: str) -> Iterator[Operation]:
     if old is new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -75,27 +74,27 @@ def _object_differences(old: Mapping[str, Any], new: Mapping[str, Any], path: st
     for key, value in new.items():
         place = f"{path}/{escape_pointer(key)}"
         if key in old:
-            yield from _differences(old[key], value, place)
+            yield from _yield_differences(old[key], value, place)
         else:
             yield {"op": "add", "path": place, "value": value}
 
 
 def _list_differences(old: list[Any], new: list[Any], path: str) -> Iterator[Operation]:
-    """The middle that differs: item by item, then what is too many or too few of it, at its end."""
-    start = _common(old, new)
-    ending = _common(old[start:][::-1], new[start:][::-1])
+    """Yield the operations for the differing middle: item by item, then the surplus or missing items at its end."""
+    start = _count_common(old, new)
+    ending = _count_common(old[start:][::-1], new[start:][::-1])
     before, after = old[start : len(old) - ending], new[start : len(new) - ending]
     both = min(len(before), len(after))
     for number in range(both):
-        yield from _differences(before[number], after[number], f"{path}/{start + number}")
+        yield from _yield_differences(before[number], after[number], f"{path}/{start + number}")
     for _ in range(both, len(before)):
         yield {"op": "remove", "path": f"{path}/{start + both}"}
     for number in range(both, len(after)):
         yield {"op": "add", "path": f"{path}/{start + number}", "value": after[number]}
 
 
-def _common(left: list[Any], right: list[Any]) -> int:
-    """How many items are the same at the beginning."""
+def _count_common(left: list[Any], right: list[Any]) -> int:
+    """Return the number of equal items at the beginning."""
     count = 0
     for value, other in zip(left, right, strict=False):
         if not same(value, other):
@@ -105,12 +104,12 @@ def _common(left: list[Any], right: list[Any]) -> int:
 
 
 def pointer(*path: str | int) -> str:
-    """The JSON pointer to a place: `pointer("metadata", "labels", "a/b")` is `/metadata/labels/a~1b`."""
+    """Return the JSON pointer to a place: `pointer("metadata", "labels", "a/b")` is `/metadata/labels/a~1b`."""
     return "".join(f"/{escape_pointer(str(step))}" for step in path)
 
 
 def escape_pointer(step: str) -> str:
-    """One step of a JSON pointer, with `~` and `/` escaped."""
+    """Return one step of a JSON pointer, with `~` and `/` escaped."""
     return step.replace("~", "~0").replace("/", "~1")
 
 
@@ -129,11 +128,11 @@ class _Test(jsonpatch.TestOperation):
     """Compares as JSON does, whatever the version of the library; an absent key equals null."""
 
     def apply(self, obj: Any) -> Any:
-        if not same(self._found(obj), self.operation.get("value")):
+        if not same(self._find_value(obj), self.operation.get("value")):
             raise JsonPatchTestFailed(f"testing value {self.location} failed: test failed")
         return obj
 
-    def _found(self, obj: Any) -> Any:
+    def _find_value(self, obj: Any) -> Any:
         parent, step = self.pointer.to_last(obj)
         if step is None:
             return parent
@@ -154,34 +153,34 @@ _OPERATIONS: Mapping[str, Any] = {
 }
 
 
-def _applied(doc: Any, op: Mapping[str, Any]) -> Any:
-    """`doc`, changed in place (or replaced) by one operation."""
+def _apply_operation(doc: Any, op: Mapping[str, Any]) -> Any:
+    """Apply one operation to `doc`, in place where possible, and return the result."""
     if not isinstance(op, Mapping):
         raise PatchError("an operation of a JSON patch is an object with op and path")
     kind = op.get("op")
     operation = _OPERATIONS.get(kind) if isinstance(kind, str) else None
     if operation is None:
-        raise _misfit(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+        raise _new_misfit(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
     path = op.get("path")
     if not isinstance(path, str):
-        raise _misfit(f"{kind} operation failed to decode path: missing value")
+        raise _new_misfit(f"{kind} operation failed to decode path: missing value")
     if kind in ("move", "copy"):
         _check_transfer(doc, kind, op.get("from"), path)
     elif not path and kind not in ("test", "replace"):
-        raise _misfit(f'{kind} operation does not apply: doc is missing path: "": missing value')
+        raise _new_misfit(f'{kind} operation does not apply: doc is missing path: "": missing value')
     try:
         return operation(dict(op)).apply(doc)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as err:
-        raise _explained(doc, op, err) from err
+        raise _explain(doc, op, err) from err
 
 
-def _explained(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
-    """The library's error in an API server's words, where it has words for it."""
+def _explain(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
+    """Return the library's error with an API server's message, where the server has one."""
     match op["op"], op["path"]:
         case "move", path:
-            return _misfit(f"error in move for path: '{path}': {_problem(doc, path, adding=True)}")
+            return _new_misfit(f"error in move for path: '{path}': {_problem(doc, path, adding=True)}")
         case "copy", path:
-            return _misfit(f"error while adding value during copy: {_problem(doc, path, adding=True)}")
+            return _new_misfit(f"error while adding value during copy: {_problem(doc, path, adding=True)}")
         case "test", path if not _has_parent(doc, path):
             return JsonPatchTestFailed(
                 f"test operation does not apply: is missing path: {path}: missing value"
@@ -189,35 +188,43 @@ def _explained(doc: Any, op: Mapping[str, Any], err: Exception) -> PatchError:
         case "test", path:
             return JsonPatchTestFailed(f"error in test for path: '{path}': {_problem(doc, path)}")
         case "replace", path if not _has_parent(doc, path):
-            return _misfit(f"replace operation does not apply: doc is missing path: {path}: missing value")
+            return _new_misfit(
+                f"replace operation does not apply: doc is missing path: {path}: missing value"
+            )
         case "replace", path:
-            return _misfit(f"replace operation does not apply: doc is missing key: {path}: missing value")
+            return _new_misfit(f"replace operation does not apply: doc is missing key: {path}: missing value")
         case kind, path if not _has_parent(doc, path):
-            return _misfit(f'{kind} operation does not apply: doc is missing path: "{path}": missing value')
+            return _new_misfit(
+                f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
+            )
         case "add", path if "value" not in op:
-            return _misfit(f"error in add for path: '{path}': {err}")
+            return _new_misfit(f"error in add for path: '{path}': {err}")
         case kind, path:
-            return _misfit(f"error in {kind} for path: '{path}': {_problem(doc, path, adding=kind == 'add')}")
+            return _new_misfit(
+                f"error in {kind} for path: '{path}': {_problem(doc, path, adding=kind == 'add')}"
+            )
 
 
 def _check_transfer(doc: Any, kind: str, origin: Any, path: str) -> None:
-    """Refuses a move or copy whose ends are not there; before a move has taken its value away."""
+    """Refuse a move or copy with a missing source or destination, before a move removes its value."""
     if not isinstance(origin, str):
-        raise _misfit(f"{kind} operation failed to decode from: missing value")
+        raise _new_misfit(f"{kind} operation failed to decode from: missing value")
     if not _has_parent(doc, origin):
-        raise _misfit(f"{kind} operation does not apply: doc is missing from path: {origin}: missing value")
+        raise _new_misfit(
+            f"{kind} operation does not apply: doc is missing from path: {origin}: missing value"
+        )
     result = jsonpointer.resolve_pointer(doc, origin, _ABSENT)
     if result is _ABSENT or isinstance(result, jsonpointer.EndOfList):
         where = f"for from: '{origin}'" if kind == "copy" else f"for path: '{_last_step(origin)}'"
-        raise _misfit(f"error in {kind} {where}: {_problem(doc, origin)}")
+        raise _new_misfit(f"error in {kind} {where}: {_problem(doc, origin)}")
     if not _has_parent(doc, path):
-        raise _misfit(
+        raise _new_misfit(
             f"{kind} operation does not apply: doc is missing destination path: {path}: missing value"
         )
 
 
 def _problem(doc: Any, path: str, *, adding: bool = False) -> str:
-    """Problem of the last step of a path whose parent exists."""
+    """Return the problem with the last step of a path whose parent exists."""
     step = _last_step(path)
     if isinstance(jsonpointer.resolve_pointer(doc, path.rpartition("/")[0]), dict):
         return f"Unable to remove nonexistent key: {step}: missing value"
@@ -232,12 +239,12 @@ def _last_step(path: str) -> str:
     return step
 
 
-def _misfit(message: str) -> PatchError:
+def _new_misfit(message: str) -> PatchError:
     return PatchError(message, code=422)
 
 
 def _has_parent(doc: Any, path: str) -> bool:
-    """Whether the place above `path` is an object or a list. The whole document has none."""
+    """Whether the parent of `path` is an object or a list. The whole document has no parent."""
     if not path.startswith("/"):
         return False
     try:

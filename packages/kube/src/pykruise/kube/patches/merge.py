@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7396): the only merge that custom resources take.
+"""JSON merge patches (RFC 7396): the only merge for custom resources.
 
 document + patch ──▶ apply_merge_patch() ──▶ document
 old + new        ──▶ diff_merge()        ──▶ patch
@@ -16,19 +16,19 @@ __all__ = ["apply_merge_patch", "diff_merge"]
 
 
 def apply_merge_patch(doc: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
-    """The document with the patch merged in: null deletes, objects merge, everything else replaces.
+    """Return the document after the patch: null deletes, objects merge, everything else replaces.
 
-    Raises PatchError when the patch is not an object. As on an API server, nulls inside objects in a new
-    list are dropped too.
+    Raises PatchError when the patch is not an object. As on an API server, nulls inside objects in a new list are
+    dropped too.
     """
     if not isinstance(patch, Mapping):
         raise PatchError("Invalid JSON Patch")
-    merged: Document = _merged(deep_copy(doc), patch)
+    merged: Document = _merge(deep_copy(doc), patch)
     return merged
 
 
 def diff_merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> Document:
-    """The smallest merge patch that makes `new` of `old`; empty when they are equal.
+    """Return the smallest merge patch that changes `old` into `new`; empty when they are equal.
 
     A null in `new` counts as absent: a merge patch cannot store one.
     """
@@ -45,13 +45,13 @@ def diff_merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> Document:
     return patch
 
 
-def _merged(target: Document, patch: Mapping[str, Any]) -> Document:
+def _merge(target: Document, patch: Mapping[str, Any]) -> Document:
     for key, change in patch.items():
         before = target.get(key)
         if change is None:
             target.pop(key, None)
         elif isinstance(change, Mapping) and isinstance(before, dict):
-            target[key] = _merged(before, change)
+            target[key] = _merge(before, change)
         else:
             target[key] = _without_nulls(change)
     return target

@@ -1,8 +1,8 @@
-"""How each field of a built-in kind merges: the patch metadata of Kubernetes' API types.
+"""Merge rules of the fields of built-in kinds: the patch metadata of Kubernetes' API types.
 
 data/merge_keys.json (the newest minor's) ──▶ schema_of("io.k8s.api.core.v1.Pod") ──▶ .field("spec") ──▶ FieldRule
 
-Pure, apart from the package's own data being read on first use.
+Pure, except for reading the package's data on first use.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ __all__ = [
 
 
 class FieldRule(msgspec.Struct, frozen=True, rename="camel"):
-    """Schema facts about one field. The default, where nothing is: maps merge, lists are replaced."""
+    """Merge rule of one field. By default maps merge and lists are replaced."""
 
     patch_strategy: str = ""
-    """`merge`, `replace`, `retainKeys`, or two of them with a comma."""
+    """`merge`, `replace`, `retainKeys`, or two of them separated by a comma."""
     patch_merge_key: str = ""
-    """Field that tells the items of a merged list apart; empty for a list of scalars."""
+    """Field that identifies the items of a merged list; empty for a list of scalars."""
     ref: str = ""
     """Definition of the value, or of its items when `of` is set."""
     of: str = ""
@@ -44,19 +44,19 @@ class FieldRule(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def merges_list(self) -> bool:
         """Whether a list is merged rather than replaced."""
-        return self._has("merge")
+        return self._has_strategy("merge")
 
     @property
     def replaces_map(self) -> bool:
         """Whether a map is replaced rather than merged."""
-        return self._has("replace")
+        return self._has_strategy("replace")
 
     @property
     def value_schema(self) -> "Schema":
         """Schema of the value, or of each item of a list."""
         return Schema(self.ref, is_map=self.of == "map")
 
-    def _has(self, strategy: str) -> bool:
+    def _has_strategy(self, strategy: str) -> bool:
         return bool(self.patch_strategy) and strategy in self.patch_strategy.split(",")
 
 
@@ -64,38 +64,38 @@ UNKNOWN_FIELD = FieldRule()
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """The fields of an object: those of a definition, or (`is_map`) any, each holding the definition."""
+    """The fields of an object: those of a definition or, for a map, any field, whose value has the definition."""
 
     definition: str = ""
     is_map: bool = False
 
     def field(self, name: str) -> FieldRule:
-        """The rule for a field; a field that is not known has no directives."""
+        """Return the rule for a field; an unknown field has no directives."""
         if self.is_map:
             return FieldRule(ref=self.definition)
         return _definitions().get(self.definition, {}).get(name, UNKNOWN_FIELD)
 
 
 def schema_of(definition: str) -> Schema:
-    """The schema of a definition, a key of merge_keys.json. Raises KeyError for others."""
+    """Return the schema of a definition, a key of merge_keys.json. Raises KeyError for others."""
     if definition not in _definitions():
         raise KeyError(definition)
     return Schema(definition)
 
 
 def has_definition(definition: str) -> bool:
-    """Whether patch metadata is known for it."""
+    """Whether the definition has patch metadata."""
     return definition in _definitions()
 
 
 def definition_for(resource: Resource) -> str | None:
-    """The definition of a built-in resource's objects, or None: custom resources take no strategic merge."""
+    """Return the definition of a built-in resource's objects, or None: custom resources have no strategic merge."""
     name = _definition_name(resource)
     return name if name in _definitions() else None
 
 
 def merge_keys() -> Mapping[str, Mapping[str, FieldRule]]:
-    """All definitions with their fields. Fields without directives are not in it."""
+    """Return all definitions with their fields. Fields without directives are absent."""
     return _definitions()
 
 

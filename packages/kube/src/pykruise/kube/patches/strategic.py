@@ -3,21 +3,21 @@
 document + patch, definition ──▶ apply_strategic_merge() ──▶ document
 old + new, definition        ──▶ diff_strategic()        ──▶ patch
 
-Every step costs as much as its lists are long: items are found by an index of their keys.
+The cost of each step is linear in the length of its lists: items are found through an index of their keys.
 
-Pure; inputs are not changed and share nothing mutable with the result, unless a document is given to be used up.
+Pure; inputs are not changed and share nothing mutable with the result, unless the caller gives up a document.
 
-Maps merge, null deletes, lists are replaced unless their field says `merge`: then items are matched by
-their merge key (objects) or by value (scalars). Directives inside a patch:
+Maps merge, null deletes, lists are replaced unless their field says `merge`: then items are matched by their merge
+key (objects) or by value (scalars). Directives inside a patch:
 
 `$patch: replace | delete`         in a map: take the rest of the patch as the whole value, or empty the map;
                                    in a list item: replace the whole list, or delete the item with this key
 `$retainKeys: [..]`                drop every field of the original that is not named
-`$setElementOrder/<list>: [..]`    order of a merged list: these first, relative to each other as given
-`$deleteFromPrimitiveList/<list>`  scalars to take out of a list
+`$setElementOrder/<list>: [..]`    order of a merged list: these items first, in this relative order
+`$deleteFromPrimitiveList/<list>`  scalars to remove from a list
 
-What is not known to the merge metadata (fields of a newer Kubernetes, free-form content) merges as plain
-JSON. Order of merged lists, and messages, are those of the API server.
+Fields that the merge metadata does not know (of a newer Kubernetes, free-form content) merge as plain JSON. The order
+of merged lists and the messages are those of the API server.
 """
 
 from collections import deque
@@ -45,12 +45,11 @@ _BAD_RETAIN_KEYS = "invalid patch format of retainKeys"
 def apply_strategic_merge(
     doc: Mapping[str, Any], patch: Mapping[str, Any], *, definition: str, uses_up: bool = False
 ) -> Document:
-    """The document with the patch merged in; `definition` is a key of merge_keys.json (see `definition_for`).
+    """Return the document after the patch; `definition` is a key of merge_keys.json (see `definition_for`).
 
-    `uses_up`: the document is the caller's alone, and need not be copied.
-    Nulls and directives of the patch never reach the result; what the document itself holds stays as it is.
-    Raises PatchError on a malformed directive, a list item without its merge key, lists of mixed types, or
-    a kind without merge metadata (custom resources).
+    `uses_up`: only the caller uses the document, so it need not be copied. Nulls and directives of the patch never
+    reach the result; those of the document itself stay. Raises PatchError on a malformed directive, a list item
+    without its merge key, lists of mixed types, or a kind without merge metadata (custom resources).
     """
     if not isinstance(patch, Mapping):
         raise PatchError("invalid JSON document")
@@ -61,13 +60,11 @@ def apply_strategic_merge(
 
 
 def diff_strategic(old: Mapping[str, Any], new: Mapping[str, Any], *, definition: str) -> Document:
-    """The smallest strategic merge patch that makes `new` of `old`; empty when they are equal.
+    """Return the smallest strategic merge patch that changes `old` into `new`; empty when they are equal.
 
-    Merged lists are patched item by item; a `$setElementOrder` is added only when the order would come out
-    wrong.
-    A null in `new` counts as absent: a patch cannot store one.
-    Raises PatchError when no such patch exists: `new` holds a directive, or a merged list with duplicates
-    or items without their key (no API server stores those).
+    Merged lists are patched item by item; a `$setElementOrder` is added only when the order would otherwise be wrong.
+    A null in `new` counts as absent: a patch cannot store one. Raises PatchError when no such patch exists: `new`
+    contains a directive, or a merged list with duplicates or items without their key (no API server stores those).
     """
     if not has_definition(definition):
         raise PatchError("strategic merge patch format is not supported")
@@ -111,10 +108,10 @@ def _merge_field(original: Document, name: str, change: Any, rule: FieldRule) ->
     elif (
         isinstance(change, dict) and _PATCH in change and not (isinstance(before, dict) and rule.replaces_map)
     ):
-        # A directive for something that is not there leaves nothing, also when it says "replace".
+        # A directive for an absent value leaves nothing, even `replace`.
         original.pop(name, None)
     else:
-        original[name] = _plain(change)
+        original[name] = _to_plain(change)
 
 
 def _merge_list(original: list[Any], patch: list[Any], rule: FieldRule) -> list[Any]:
@@ -122,17 +119,17 @@ def _merge_list(original: list[Any], patch: list[Any], rule: FieldRule) -> list[
         return original
     key = rule.patch_merge_key
     if not _is_list_of_maps(original, patch):
-        merged = _distinct([*original, *patch])
-        return _in_order(merged, given=patch, live=original, key=key)
+        merged = _remove_duplicates([*original, *patch])
+        return _order_items(merged, given=patch, live=original, key=key)
     if not key:
         raise PatchError("cannot merge lists without merge key for struct", code=500)
-    original, patch = _after_item_directives(original, patch, key)
+    original, patch = _apply_item_directives(original, patch, key)
     merged = _merge_items(original, patch, key, rule.value_schema)
-    return _in_order(merged, given=patch, live=original, key=key)
+    return _order_items(merged, given=patch, live=original, key=key)
 
 
-def _after_item_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Remaining lists to merge after the `$patch` items: the base list, and the plain items."""
+def _apply_item_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """Return the lists that remain to be merged after the `$patch` items: the base list, and the plain items."""
     plain, replace = [], False
     deleted: set[tuple[type, Any]] = set()
     for item in patch:
@@ -140,7 +137,7 @@ def _after_item_directives(original: list[Any], patch: list[Any], key: str) -> t
             case None if _PATCH not in item:
                 plain.append(item)
             case "delete":
-                deleted.add(_identity(item, key))
+                deleted.add(_identity_of(item, key))
             case "replace":
                 replace = True
             case "merge":
@@ -160,7 +157,7 @@ def _merge_items(original: list[Any], patch: list[Any], key: str, schema: Schema
     for place, item in enumerate(original):
         places.setdefault(_key_of(item, key), place)
     for item in patch:
-        identity = _identity(item, key)
+        identity = _identity_of(item, key)
         at = places.get(identity)
         if at is None:
             places[identity] = len(merged)
@@ -186,7 +183,7 @@ def _retain_keys(original: Document, patch: Document) -> None:
 
 
 def _merge_ordered_lists(original: Document, patch: Document, schema: Schema) -> None:
-    """Carries out `$setElementOrder/x` with the change of `x` itself, and takes both out of the patch."""
+    """Apply `$setElementOrder/x` together with the change of `x` itself, and remove both from the patch."""
     for directive in [name for name in patch if name.startswith(_ORDER)]:
         order = _as_list(patch.pop(directive))
         name = _field_of(directive, _ORDER, _BAD_ORDER)
@@ -206,20 +203,20 @@ def _merge_ordered_lists(original: Document, patch: Document, schema: Schema) ->
         if not before and not change:
             raise PatchError("no elements in any of the given slices", code=500)
         live = _live_order(before or [], merged, change or [], key)
-        original[name] = _in_order(merged, given=order, live=live, key=key)
+        original[name] = _order_items(merged, given=order, live=live, key=key)
 
 
 def _check_order(change: list[Any], order: list[Any], key: str) -> None:
-    """The items of a patch must stand in the order list, in the same order; deletions need not."""
+    """Check that the items of a patch are in the order list, in the same order; deletions need not be."""
     if not change or not order:
         return
-    items = [item for item in change if not key or _map(item).get(_PATCH) != "delete"]
+    items = [item for item in change if not key or _to_map(item).get(_PATCH) != "delete"]
     at = place = 0
     while at < len(items) and place < len(order):
         if isinstance(items[at], dict) and _PATCH in items[at]:
             at += 1
             continue
-        at += _identity(items[at], key) == _identity(order[place], key)
+        at += _identity_of(items[at], key) == _identity_of(order[place], key)
         place += 1
     if at < len(items) and place >= len(order):
         raise PatchError(
@@ -229,15 +226,15 @@ def _check_order(change: list[Any], order: list[Any], key: str) -> None:
 
 
 def _live_order(before: list[Any], merged: list[Any], change: list[Any], key: str) -> list[Any]:
-    """The order of the live list that a `$setElementOrder` is interleaved with.
+    """Return the order of the live list with which a `$setElementOrder` is interleaved.
 
-    New items take the places that deletions freed at its end, as they do on the API server: a container that
+    New items take the places that deletions freed at the end of the list, as on the API server: a container that
     replaces another one stays behind an injected one that was in front.
     """
-    known, kept = _positions(before, key), _positions(merged, key)
-    survivors = [item for item in before if _identity(item, key) in kept]
+    known, kept = _find_positions(before, key), _find_positions(merged, key)
+    survivors = [item for item in before if _identity_of(item, key) in kept]
     plain = (item for item in change if not (isinstance(item, dict) and _PATCH in item))
-    added = [item for item in plain if _identity(item, key) not in known]
+    added = [item for item in plain if _identity_of(item, key) not in known]
     return [*survivors, *added][: len(before)]
 
 
@@ -255,17 +252,15 @@ def _delete_from_list(original: Document, name: str, gone: Any) -> None:
 # --- order of merged lists ---
 
 
-def _in_order(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any], key: str) -> list[Any]:
-    """`merged` in the order the API server gives it.
+def _order_items(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any], key: str) -> list[Any]:
+    """Return `merged` in the API server's order.
 
-    Items that are in `given` (the patch, or its $setElementOrder) stand in that order; the others keep the
-    order of
-    `live`. The two runs are interleaved: another item goes before the next given one only if it stood
-    before it.
+    Items in `given` (the patch, or its $setElementOrder) have that order; the others keep the order of `live`. The
+    two sequences are interleaved: another item precedes the next given one only if it preceded it before.
     """
-    given_at, live_at = _positions(given, key), _positions(live, key)
+    given_at, live_at = _find_positions(given, key), _find_positions(live, key)
     last = len(given) + len(live)
-    known = [(_identity(item, key), item) for item in merged]
+    known = [(_identity_of(item, key), item) for item in merged]
     ours = deque(sorted((item for item in known if item[0] in given_at), key=lambda item: given_at[item[0]]))
     others = deque(
         sorted(
@@ -280,16 +275,16 @@ def _in_order(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any], k
     return [*ordered, *(item for _, item in ours), *(item for _, item in others)]
 
 
-def _positions(items: Iterable[Any], key: str) -> dict[Any, int]:
-    """First place of each item, by identity."""
+def _find_positions(items: Iterable[Any], key: str) -> dict[Any, int]:
+    """Return the first position of each item, by identity."""
     places: dict[Any, int] = {}
     for place, item in enumerate(items):
-        places.setdefault(_identity(item, key), place)
+        places.setdefault(_identity_of(item, key), place)
     return places
 
 
-def _identity(item: Any, key: str) -> tuple[type, Any]:
-    """Identity of list items: the value of the merge key, or the scalar itself; 1 is not `true`."""
+def _identity_of(item: Any, key: str) -> tuple[type, Any]:
+    """Return the identity of a list item: the value of the merge key, or the scalar itself; 1 is not `true`."""
     value = _key_value(item, key) if key else item
     kind = type(value)
     if kind is str:
@@ -302,8 +297,8 @@ def _identity(item: Any, key: str) -> tuple[type, Any]:
 
 
 def _key_of(item: Any, key: str) -> tuple[type, Any] | None:
-    """The same of an item of the document; None where it has no merge key that could be one."""
-    value = _map(item).get(key, _ABSENT)
+    """Return the identity of an item of the document; None without a usable merge key."""
+    value = _to_map(item).get(key, _ABSENT)
     return None if value is _ABSENT or isinstance(value, (list, dict)) else (type(value), value)
 
 
@@ -313,23 +308,23 @@ def _key_of(item: Any, key: str) -> tuple[type, Any] | None:
 def _key_value(item: Any, key: str) -> Any:
     if type(item) is dict and key in item:
         return item[key]
-    if key not in _map(item):
+    if key not in _to_map(item):
         raise PatchError(f"map: {_excerpt(item)} does not contain declared merge key: {key}", code=500)
     return item[key]
 
 
-def _map(item: Any) -> Document:
+def _to_map(item: Any) -> Document:
     if not isinstance(item, dict):
         raise PatchError(f"expected a map[string]interface {{}}, but received a {go_type(item)}", code=500)
     return item
 
 
 def _excerpt(value: Any) -> str:
-    """A value of users in a message."""
+    """Return a value of a user, shortened for a message."""
     return excerpt(shown(value), 8 * LONGEST_EXCERPT)
 
 
-def _distinct(items: Iterable[Any]) -> list[Any]:
+def _remove_duplicates(items: Iterable[Any]) -> list[Any]:
     result: dict[Any, Any] = {}
     for item in items:
         result.setdefault((type(item), item), item)
@@ -337,7 +332,7 @@ def _distinct(items: Iterable[Any]) -> list[Any]:
 
 
 def _is_list_of_maps(*lists: list[Any]) -> bool:
-    """Whether lists that are merged hold maps, not scalars. Anything mixed is refused."""
+    """Whether the lists to merge contain maps, not scalars. Mixed lists are refused."""
     types = {type(item) for items in lists for item in items}
     if list in types:
         raise PatchError("lists of lists are not supported", code=422)
@@ -353,7 +348,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _field_of(directive: str, prefix: str, message: str) -> str:
-    """`x` of `$setElementOrder/x`."""
+    """Return `x` of `$setElementOrder/x`."""
     start, slash, name = directive.partition("/")
     if not slash or start != prefix:
         raise PatchError(message)
@@ -367,8 +362,8 @@ def _unknown_directive(directive: Any, patch: Mapping[str, Any]) -> PatchError:
     )
 
 
-def _plain(value: Any) -> Any:
-    """A value of the patch as it is stored: without nulls in maps, and without directives."""
+def _to_plain(value: Any) -> Any:
+    """Return a value of the patch in the form in which it is stored: without nulls in maps, and without directives."""
     if isinstance(value, dict):
         return _plain_map(value)
     if isinstance(value, list):
@@ -378,14 +373,14 @@ def _plain(value: Any) -> Any:
 
 def _plain_map(value: Document) -> Document:
     return {
-        name: _plain(item)
+        name: _to_plain(item)
         for name, item in value.items()
         if item is not None and not _is_directive(name) and not (isinstance(item, dict) and _PATCH in item)
     }
 
 
 def _plain_list(items: list[Any]) -> list[Any]:
-    return [_plain(item) for item in items if not (isinstance(item, dict) and _PATCH in item)]
+    return [_to_plain(item) for item in items if not (isinstance(item, dict) and _PATCH in item)]
 
 
 def _is_directive(name: str) -> bool:
@@ -412,23 +407,25 @@ def _diff_map(old: Mapping[str, Any], new: Mapping[str, Any], schema: Schema) ->
         elif isinstance(before, list) and isinstance(after, list) and rule.merges_list:
             patch |= _diff_list(name, before, after, schema)
         else:
-            patch[name] = _storable(after)
+            patch[name] = _to_storable(after)
     return patch
 
 
 def _diff_list(name: str, old: list[Any], new: list[Any], schema: Schema) -> Document:
-    """The entries of a patch that make a merged list `new`: changes, deletions, order where needed."""
+    """Return the entries of a patch that change a merged list into `new`: changes, deletions, and the order if
+    necessary.
+    """
     rule = schema.field(name)
     key = rule.patch_merge_key
     before, after = _by_identity(old, key), _by_identity(new, key)
     if key and (before is None or after is None):
-        # Two ports of one number (TCP and UDP): the merge key cannot tell them apart, so the list goes as a
-        # whole.
-        return {name: [{_PATCH: "replace"}, *map(_storable, new)]}
+        # Two ports may have the same number (TCP and UDP). The merge key cannot distinguish them, so the patch
+        # replaces the whole list.
+        return {name: [{_PATCH: "replace"}, *map(_to_storable, new)]}
     if before is None or after is None:
         raise PatchError(f"a patch cannot make a list with duplicates: {name}: {_excerpt(new)}")
     patch = _item_changes(name, before, after, rule) if key else _scalar_changes(name, before, after)
-    if not _makes(new, patch, name, old, schema):
+    if not _produces_order(new, patch, name, old, schema):
         patch[f"{_ORDER}/{name}"] = [{key: item[key]} for item in new] if key else list(new)
     return patch
 
@@ -440,7 +437,7 @@ def _item_changes(
     items: list[Document] = []
     for identity, item in after.items():
         if identity not in before:
-            items.append(_storable(item))
+            items.append(_to_storable(item))
         elif changes := _diff_map(before[identity], item, rule.value_schema):
             items.append({key: item[key], **changes})
     items += (
@@ -457,25 +454,25 @@ def _scalar_changes(name: str, before: Mapping[Any, Any], after: Mapping[Any, An
 
 
 def _by_identity(items: list[Any], key: str) -> dict[Any, Any] | None:
-    """The items by what tells them apart, in their order; None when two are alike."""
-    result = {_identity(item, key): item for item in items}
+    """Return the items by identity, in their order; None when two are equal."""
+    result = {_identity_of(item, key): item for item in items}
     return result if len(result) == len(items) else None
 
 
-def _makes(wanted: list[Any], patch: Document, name: str, old: list[Any], schema: Schema) -> bool:
-    """Whether the patch already brings the list into the wanted order."""
+def _produces_order(wanted: list[Any], patch: Document, name: str, old: list[Any], schema: Schema) -> bool:
+    """Whether the patch already produces the wanted order of the list."""
     result = _merge_map({name: deep_copy(old)}, deep_copy(patch), schema)[name]
     key = schema.field(name).patch_merge_key
-    return list(_positions(result, key)) == list(_positions(wanted, key))
+    return list(_find_positions(result, key)) == list(_find_positions(wanted, key))
 
 
-def _storable(value: Any) -> Any:
-    """A copy to put into a patch. Refuses what the patch would take for a directive."""
+def _to_storable(value: Any) -> Any:
+    """Return a copy for a patch. Refuses fields that the patch would interpret as directives."""
     if isinstance(value, dict):
         for name in value:
             if _is_directive(name):
                 raise PatchError(f"a strategic merge patch cannot store the field {quoted(excerpt(name))}")
-        return {name: _storable(item) for name, item in value.items()}
+        return {name: _to_storable(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_storable(item) for item in value]
+        return [_to_storable(item) for item in value]
     return value

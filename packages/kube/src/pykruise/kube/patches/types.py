@@ -1,4 +1,4 @@
-"""The kinds of patch an API server takes."""
+"""The kinds of patch that an API server accepts."""
 
 from enum import StrEnum
 
@@ -6,16 +6,16 @@ __all__ = ["PatchType"]
 
 
 class PatchType(StrEnum):
-    """Content type of a patch request; the value is what goes into the Content-Type header."""
+    """Content type of a patch request; the value is that of the Content-Type header."""
 
     JSON = "application/json-patch+json"
     """RFC 6902: a list of operations, with `test` for preconditions."""
 
     MERGE = "application/merge-patch+json"
-    """RFC 7396: the only merge that custom resources take."""
+    """RFC 7396: the only merge for custom resources."""
 
     STRATEGIC = "application/strategic-merge-patch+json"
-    """Kubernetes' own: lists of built-in kinds are merged by their keys."""
+    """Kubernetes' own merge: lists of built-in kinds are merged by their keys."""
 
     APPLY = "application/apply-patch+yaml"
     """Server-side apply."""

@@ -1,1 +1,1 @@
-"""Validation of pods and pod templates in the API server's words."""
+"""Validation of pods and pod templates with the API server's messages."""

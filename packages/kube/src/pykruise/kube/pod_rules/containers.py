@@ -2,7 +2,7 @@
 
     a container, the pod's volumes ──▶ check_container() ──▶ Causes
 
-Pure; pod_rules.py asks them.
+Pure; pods.py calls these checks.
 """
 
 import re
@@ -54,7 +54,7 @@ _MAX_INT32: Final = 2**31 - 1
 def check_container(
     container: Doc, volumes: Mapping[str, Doc], path: str, spec: Doc, *, claims: Set[str]
 ) -> Causes:
-    """A container of any sort, but for its lifecycle and probes. `claims`: claim_names() of its pod."""
+    """Check a container of any sort, except its lifecycle and probes. `claims`: claim_names() of its pod."""
     name = container.get("name") or ""
     if name:
         yield from check_label(name, f"{path}.name")
@@ -81,7 +81,7 @@ def check_container(
 
 
 def check_whitespace(spec: Doc, path: str) -> Causes:
-    """Images with blanks around them, which only pods refuse (templates may always have had them)."""
+    """Check images for surrounding whitespace, which only pods refuse (stored templates may contain it)."""
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             image = container.get("image") or ""
@@ -266,12 +266,12 @@ _KNOWN_RESOURCES: Final = _STANDARD | frozenset(
 
 
 def claim_names(spec: Doc) -> frozenset[str]:
-    """Names of a pod's device claims. They are gathered once for all its containers."""
+    """Return the names of a pod's device claims, collected once for all its containers."""
     return frozenset(str(claim.get("name")) for claim in spec.get("resourceClaims") or ())
 
 
 def check_claims(resources: Doc, path: str, names: Set[str]) -> Causes:
-    """Device claims, each one of its pod, whose claims have these names."""
+    """Check that device claims refer to claims of the pod, which have these names."""
     for index, claim in enumerate(resources.get("claims") or ()):
         if not claim.get("name"):
             yield required(f"{path}.claims[{index}].name")
@@ -280,7 +280,7 @@ def check_claims(resources: Doc, path: str, names: Set[str]) -> Causes:
 
 
 def check_resources(resources: Doc, path: str) -> Causes:
-    """Requests and limits of a container."""
+    """Check requests and limits of a container."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for resource, amount in limits.items():
         yield from _check_resource_name(resource, f"{path}.limits[{resource}]")
@@ -327,7 +327,7 @@ def _check_resource_name(resource: str, path: str) -> Causes:
 
 
 def check_amount(resource: str, amount: str, path: str) -> Causes:
-    """An amount of a resource: not negative, and whole where it counts something."""
+    """Check an amount of a resource: not negative, and whole for a countable resource."""
     yield from check_quantity_not_negative(amount, path)
     if not _is_native(resource) and parse_quantity(amount).denominator != 1:
         yield invalid(path, amount, "must be an integer")
@@ -353,7 +353,7 @@ _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
 def check_lifecycle(container: Doc, path: str, *, os: Doc | None = None) -> Causes:
-    """Its hooks, stop signal and probes. `os`: that of its pod."""
+    """Check the hooks, stop signal and probes of a container. `os`: the `os` of its pod."""
     lifecycle = container.get("lifecycle") or {}
     if lifecycle.get("stopSignal") is not None:
         yield from _check_stop_signal(lifecycle["stopSignal"], f"{path}.lifecycle.stopSignal", os)
@@ -379,7 +379,7 @@ _LINUX_SIGNAL: Final = re.compile(r"SIG[A-Z0-9]+|SIGRTM(IN(\+\d+)?|AX(-\d+)?)")
 
 
 def check_probe(probe: Doc, path: str, kind: str) -> Causes:
-    """Rules for a probe with its defaults; `kind` is the field of the container that it is in."""
+    """Check a probe with its defaults; `kind` is the container's field that contains it."""
     yield from _check_handler(probe, path)
     for field in (
         "initialDelaySeconds",
@@ -446,7 +446,7 @@ TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"
 
 
 def check_ids(context: Doc, path: str) -> Causes:
-    """runAsUser and runAsGroup."""
+    """Check runAsUser and runAsGroup."""
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         value = context.get(field)
         if value is not None and not 0 <= value <= _MAX_INT32:
@@ -454,7 +454,7 @@ def check_ids(context: Doc, path: str) -> Causes:
 
 
 def check_security(context: Doc, path: str) -> Causes:
-    """A container's securityContext."""
+    """Check a container's securityContext."""
     yield from check_ids(context, path)
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):

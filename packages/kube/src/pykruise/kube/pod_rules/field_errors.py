@@ -1,12 +1,12 @@
-"""Field errors in the words of a Kubernetes API server: what `details.causes` of a 422 holds.
+"""Field errors with the messages of a Kubernetes API server: the `details.causes` of a 422.
 
-A rule finds something wrong ──▶ required(), invalid(), … ──▶ Cause ──▶ refusal() ──▶ the Status of a 422
+A rule finds a mistake ──▶ required(), invalid(), … ──▶ Cause ──▶ refusal() ──▶ the Status of a 422
 
-Pure. Validation collects all errors; an object need not be fixed one error at a time.
+Pure. Validation collects all errors, so that users need not fix an object one error at a time.
 
-`field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people
-and scripts compare these messages; of a long one only the beginning (go_text.py: `excerpt`), so that an answer is
-never many times as long as what was sent.
+`field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people and
+scripts compare these messages. Of a long value only the beginning is shown (go_text.py: `excerpt`), so that an answer
+is never many times as long as the request.
 """
 
 import math
@@ -39,94 +39,96 @@ __all__ = [
 ]
 
 ROOT = "<nil>"
-"""Field name that the server uses for an error that belongs to no field."""
+"""Field name that the server uses for an error without a field."""
 
 MOST_CAUSES: Final = 1_000
-"""Field errors in one answer; of further ones it says how many there are."""
+"""Most field errors in one answer; it states the number of further ones."""
 
 LONGEST_PART: Final = 2_048
-"""Characters of a field's path, or of what is wrong with it."""
+"""Most characters of a field's path, or of a message."""
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """A value that must be there is missing or empty."""
-    return Cause(reason="FieldValueRequired", message=_with("Required value", detail), field=field)
+    """Return the error for a missing or empty required value."""
+    return Cause(reason="FieldValueRequired", message=_append_detail("Required value", detail), field=field)
 
 
 def invalid(field: str, value: object, detail: str) -> Cause:
-    """A value that breaks a rule; `detail` says which."""
+    """Return the error for a value that breaks the rule `detail`."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {shown(value)}: {detail}", field=field)
 
 
 def invalid_shown(field: str, text: str, detail: str) -> Cause:
-    """As `invalid`, of a value that the server shows as a Go struct: `text` is how."""
+    """Return the error of `invalid` for a value that the server shows as a Go struct: `text`."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {excerpt(text)}: {detail}", field=field)
 
 
 def invalid_whole(field: str, detail: str) -> Cause:
-    """As `invalid`, of a whole that is wrong; no value is shown."""
+    """Return the error of `invalid` for a value as a whole; no value is shown."""
     return Cause(reason="FieldValueInvalid", message=f"Invalid value: {detail}", field=field)
 
 
 def type_invalid(field: str, value: object, detail: str) -> Cause:
-    """A value of another type than its schema says."""
+    """Return the error for a value of another type than in the schema."""
     message = f"Invalid value: {shown(value)}: {detail}"
     return Cause(reason="FieldValueTypeInvalid", message=message, field=field)
 
 
 def not_supported(field: str, value: object, supported: Iterable[str], *, text: str = "") -> Cause:
-    """A value outside a closed set; `supported` is in the order of the message, `text` shows the value."""
+    """Return the error for a value outside a closed set; `supported` is in the order of the message, `text` shows the
+    value.
+    """
     values = ", ".join(quoted(each) for each in supported)
     detail = f"supported values: {values}" if values else ""
-    message = _with(f"Unsupported value: {text or shown(value)}", detail)
+    message = _append_detail(f"Unsupported value: {text or shown(value)}", detail)
     return Cause(reason="FieldValueNotSupported", message=message, field=field)
 
 
 def duplicate(field: str, value: object) -> Cause:
-    """A value that must be unique and is not."""
+    """Return the error for a repeated value that must be unique."""
     return Cause(reason="FieldValueDuplicate", message=f"Duplicate value: {shown(value)}", field=field)
 
 
 def forbidden(field: str, detail: str) -> Cause:
-    """A value or change that is not allowed here."""
-    return Cause(reason="FieldValueForbidden", message=_with("Forbidden", detail), field=field)
+    """Return the error for a value or change that is not allowed here."""
+    return Cause(reason="FieldValueForbidden", message=_append_detail("Forbidden", detail), field=field)
 
 
 def not_found(field: str, value: object) -> Cause:
-    """A reference to something that is not there."""
+    """Return the error for a reference to an object that does not exist."""
     return Cause(reason="FieldValueNotFound", message=f"Not found: {shown(value)}", field=field)
 
 
 def internal_error(field: str, detail: str) -> Cause:
-    """A value that could not be judged."""
+    """Return the error for a value that could not be validated."""
     return Cause(reason="InternalError", message=f"Internal error: {detail}", field=field)
 
 
 def too_long(field: str, most: int) -> Cause:
-    """A string of more than `most` bytes; the value itself is not repeated."""
+    """Return the error for a string of more than `most` bytes; the value itself is not repeated."""
     message = f"Too long: may not be more than {most} bytes"
     return Cause(reason="FieldValueTooLong", message=message, field=field)
 
 
 def too_many(field: str, actual: int, most: int) -> Cause:
-    """A list or map with more entries than allowed."""
+    """Return the error for a list or map with more entries than allowed."""
     message = f"Too many: {actual}: must have at most {most} items"
     return Cause(reason="FieldValueTooMany", message=message, field=field)
 
 
 def shown(value: object) -> str:
-    """A value as the server prints it in a message: strings quoted, the rest as Go formats it; an excerpt."""
+    """Return a value as the server prints it in a message: strings quoted, the rest as Go formats it, shortened."""
     if value is None:
         return '"null"'
     if isinstance(value, str):
         return quoted(excerpt(value))
     if isinstance(value, (bool, int, float)):
         return go_scalar(value)
-    return _joined(_go_syntax(value))
+    return _join_start(_go_syntax(value))
 
 
 def go_scalar(value: Any) -> str:
-    """A string, number or boolean as Go's `%v` prints it."""
+    """Return a string, number or boolean as Go's `%v` prints it."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -137,9 +139,9 @@ def go_scalar(value: Any) -> str:
 
 
 def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> ErrorStatus:
-    """The answer 422 with all field errors, worded as an API server words it; with the first MOST_CAUSES of them."""
+    """Return the answer 422 with the first MOST_CAUSES field errors, in the API server's words."""
     name = excerpt(name)
-    shortened = [_shortened(cause) for cause in causes[:MOST_CAUSES]]
+    shortened = [_shorten(cause) for cause in causes[:MOST_CAUSES]]
     lines = [f"{cause.field}: {cause.message}" for cause in shortened]
     if len(causes) > MOST_CAUSES:
         lines.append(f"and {len(causes) - MOST_CAUSES} more")
@@ -155,16 +157,17 @@ def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> ErrorStat
 
 
 def without_stored(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
-    """The errors that are new: what is wrong with the stored object in the same way, however it got there, keeps
-    no user from changing something else. `stored` is asked only when there are errors."""
+    """Return the new errors. An error that the stored object already has, however it arose, must not keep a user from
+    changing something else. `stored` is called only when there are errors.
+    """
     if not errors:
         return []
     known = {(cause.field, cause.message) for cause in stored()}
     return [error for error in errors if (error.field, error.message) not in known]
 
 
-def _shortened(cause: Cause) -> Cause:
-    """With keys of users in its path, and texts of users in its detail, of bounded length."""
+def _shorten(cause: Cause) -> Cause:
+    """Return the cause with its path and message limited in length, because users write keys and texts in them."""
     if len(cause.field) <= LONGEST_PART and len(cause.message) <= LONGEST_PART:
         return cause
     return Cause(
@@ -175,22 +178,22 @@ def _shortened(cause: Cause) -> Cause:
 
 
 def bad_request(message: str) -> ErrorStatus:
-    """The answer 400: the object cannot be read at all."""
+    """Return the answer 400: the object cannot be read at all."""
     return ErrorStatus(
         status="Failure", message=excerpt(message, 2 * LONGEST_PART), reason="BadRequest", code=400
     )
 
 
 def go_string_map(value: Mapping[str, str] | None) -> str:
-    """How the server prints a `map[string]string` in a message; an excerpt."""
+    """Return a `map[string]string` as the server prints it in a message, shortened."""
     if value is None:
         return "map[string]string(nil)"
-    return _joined(
-        _mapped("map[string]string{", ((key, iter((shown(value[key]),))) for key in sorted(value)))
+    return _join_start(
+        _map_pieces("map[string]string{", ((key, iter((shown(value[key]),))) for key in sorted(value)))
     )
 
 
-def _with(message: str, detail: str) -> str:
+def _append_detail(message: str, detail: str) -> str:
     return f"{message}: {detail}" if detail else message
 
 
@@ -202,8 +205,8 @@ def _go_float(value: float) -> str:
     return repr(value).replace(".0e", "e")
 
 
-def _joined(pieces: Iterable[str]) -> str:
-    """The text of the pieces, as far as a message shows it: what comes after that is not even put together."""
+def _join_start(pieces: Iterable[str]) -> str:
+    """Return the joined text of the pieces as far as a message shows it. Further pieces are not even produced."""
     result: list[str] = []
     length = 0
     for piece in pieces:
@@ -215,10 +218,10 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 def _go_syntax(value: object) -> Iterator[str]:
-    """Go's `%#v` of a decoded JSON value, in pieces."""
+    """Yield Go's `%#v` of a decoded JSON value, in pieces."""
     if isinstance(value, dict):
         entries = ((str(key), _go_item(value[key])) for key in sorted(value))
-        yield from _mapped("map[string]interface {}{", entries)
+        yield from _map_pieces("map[string]interface {}{", entries)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         yield "[]interface {}{"
         for number, item in enumerate(value):
@@ -229,7 +232,7 @@ def _go_syntax(value: object) -> Iterator[str]:
         yield excerpt(str(value))
 
 
-def _mapped(start: str, entries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+def _map_pieces(start: str, entries: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
     yield start
     for number, (key, pieces) in enumerate(entries):
         yield f"{', ' if number else ''}{quoted(excerpt(key))}:"

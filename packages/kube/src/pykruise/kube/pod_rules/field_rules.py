@@ -1,8 +1,8 @@
 """Field rules that several kinds share: names, labels, ports, selectors, immutability.
 
-    a value + its path ──▶ check_…() ──▶ Causes in the server's words
+    a value + its path ──▶ check_…() ──▶ Causes with the server's messages
 
-All are generators over what is wrong; nothing yielded means valid. Pure.
+Each check is a generator of errors; a valid value yields none. Pure.
 """
 
 import re
@@ -67,39 +67,39 @@ IMMUTABLE: Final = "field is immutable"
 
 
 def check_rule(value: str, path: str, rule: Callable[[str], list[str]]) -> Causes:
-    """A name rule of kube/pod_rules/names.py."""
+    """Check a value by a name rule of kube/pod_rules/names.py."""
     for message in rule(value):
         yield invalid(path, value, message)
 
 
 def check_label(value: str, path: str) -> Causes:
-    """A DNS label: container, volume and namespace names."""
+    """Check a DNS label: the name of a container, volume or namespace."""
     return check_rule(value, path, is_dns1123_label)
 
 
 def check_subdomain(value: str, path: str) -> Causes:
-    """A DNS subdomain: the name of most objects."""
+    """Check a DNS subdomain: the name of most objects."""
     return check_rule(value, path, is_dns1123_subdomain)
 
 
 def check_service_name(value: str, path: str) -> Causes:
-    """The name of a Service: a DNS label that begins with a letter."""
+    """Check the name of a Service: a DNS label that begins with a letter."""
     return check_rule(value, path, is_dns1035_label)
 
 
 def check_qualified_name(value: str, path: str) -> Causes:
-    """`name` or `prefix/name`."""
+    """Check a qualified name: `name` or `prefix/name`."""
     return check_rule(value, path, is_qualified_name)
 
 
 def check_segment(value: str, path: str) -> Causes:
-    """The name of an object of any kind: what may stand in a path."""
+    """Check the name of an object of any kind: it must be a valid part of a path."""
     if flaw := flaw_of_segment(value):
         yield invalid(path, value, flaw)
 
 
 def check_one_of(value: str | None, path: str, allowed: Iterable[str], *, needed: bool = True) -> Causes:
-    """A value of a closed set; `allowed` in the order in which messages list it."""
+    """Check that a value is in a closed set; `allowed` is in the order of the messages."""
     options = list(allowed)
     if not value:
         if needed:
@@ -109,19 +109,19 @@ def check_one_of(value: str | None, path: str, allowed: Iterable[str], *, needed
 
 
 def check_not_negative(value: int | None, path: str) -> Causes:
-    """A count or duration."""
+    """Check a count or duration: not negative."""
     if value is not None and value < 0:
         yield invalid(path, value, NOT_NEGATIVE)
 
 
 def check_quantity_not_negative(value: str, path: str) -> Causes:
-    """An amount of something; `value` in canonical form."""
+    """Check an amount: not negative; `value` is in canonical form."""
     if parse_quantity(value) < 0:
         yield invalid(path, value, NOT_NEGATIVE)
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> Causes:
-    """Keys and values of a label map."""
+    """Check keys and values of a label map."""
     for key, value in (labels or {}).items():
         yield from check_qualified_name(key, path)
         for message in is_valid_label_value(value):
@@ -129,7 +129,7 @@ def check_labels(labels: Mapping[str, str] | None, path: str) -> Causes:
 
 
 def check_annotations(annotations: Mapping[str, str] | None, path: str) -> Causes:
-    """Keys of an annotation map, and its total size (256 KiB)."""
+    """Check the keys of an annotation map, and its total size (256 KiB)."""
     size = 0
     for key, value in (annotations or {}).items():
         for message in is_qualified_name(key.lower()):
@@ -140,13 +140,13 @@ def check_annotations(annotations: Mapping[str, str] | None, path: str) -> Cause
 
 
 def check_port_number(port: int, path: str) -> Causes:
-    """A TCP or UDP port."""
+    """Check a TCP or UDP port."""
     if not 1 <= port <= 65535:
         yield invalid(path, port, "must be between 1 and 65535, inclusive")
 
 
 def check_port_name(name: str, path: str) -> Causes:
-    """The name of a container port, as a Service or probe may use it."""
+    """Check the name of a container port, as a Service or probe may use it."""
     if len(name) > 15:
         yield invalid(path, name, "must be no more than 15 bytes")
     if not re.fullmatch("[-a-z0-9]+", name):
@@ -160,12 +160,12 @@ def check_port_name(name: str, path: str) -> Causes:
 
 
 def check_port(port: Any, path: str) -> Causes:
-    """A port given by number or name."""
+    """Check a port given by number or name."""
     return check_port_name(port, path) if isinstance(port, str) else check_port_number(port, path)
 
 
 def check_selector(selector: Mapping[str, Any] | None, path: str) -> Causes:
-    """A LabelSelector document."""
+    """Check a LabelSelector document."""
     for key, value in ((selector or {}).get("matchLabels") or {}).items():
         yield from check_qualified_name(key, f"{path}.matchLabels")
         for message in is_valid_label_value(value):
@@ -192,7 +192,7 @@ def _check_expression(expression: Mapping[str, Any], path: str) -> Causes:
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether a LabelSelector document matches the labels (one that cannot be read: yes)."""
+    """Whether a LabelSelector document matches the labels (an invalid one matches)."""
     try:
         return selector_from(selector).matches(labels or {})
     except SelectorError:
@@ -200,13 +200,13 @@ def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None
 
 
 def check_immutable(new: Any, old: Any, path: str) -> Causes:
-    """A field that never changes."""
+    """Check that a field has not changed."""
     if not same(new, old):
         yield invalid(path, new, IMMUTABLE)
 
 
 def check_config_key(key: str, path: str) -> Causes:
-    """A key of a ConfigMap's or Secret's data: the name of a file."""
+    """Check a key of a ConfigMap's or Secret's data: the name of a file."""
     if len(key) > 253:
         yield invalid(path, key, "must be no more than 253 bytes")
     if not re.fullmatch(r"[-._a-zA-Z0-9]+", key):
@@ -224,14 +224,14 @@ def check_config_key(key: str, path: str) -> Causes:
 
 
 def check_size(new: Mapping[str, Any], stored: Mapping[str, Any] | None, *path: str, most: int) -> Causes:
-    """A list with at most so many entries. One that is stored already may stay as long as it is."""
+    """Check that a list has at most `most` entries. A stored list that is too long may stay unchanged."""
     entries = get_path(new, *path)
     if isinstance(entries, list) and len(entries) > most and not same(entries, get_path(stored, *path)):
         yield too_many(".".join(path), len(entries), most)
 
 
 def check_int_or_percent(value: Any, path: str) -> Causes:
-    """A count of pods: a whole number not below 0, or a percentage."""
+    """Check a count of pods: a whole number not below 0, or a percentage."""
     if isinstance(value, str):
         if not _PERCENT.fullmatch(value):
             detail = (
@@ -244,13 +244,13 @@ def check_int_or_percent(value: Any, path: str) -> Causes:
 
 
 def check_at_most_100_percent(value: Any, path: str) -> Causes:
-    """A percentage that cannot sensibly exceed the whole."""
+    """Check that a percentage does not exceed 100."""
     if isinstance(value, str) and _PERCENT.fullmatch(value) and int(value[:-1]) > 100:
         yield invalid_shown(path, go_int_or_string(value), "must not be greater than 100%")
 
 
 def int_or_percent_number(value: Any) -> int:
-    """The number in an int-or-percent; 0 where there is none."""
+    """Return the number in an int-or-percent; 0 without a number."""
     if isinstance(value, str):
         return int(value[:-1]) if _PERCENT.fullmatch(value) else 0
     return value or 0
@@ -260,14 +260,14 @@ _PERCENT: Final = re.compile("[0-9]{1,18}%")
 
 
 def go_int_or_string(value: Any) -> str:
-    """How the server prints an `intstr.IntOrString` in a message."""
+    """Return an `intstr.IntOrString` as the server prints it in a message."""
     if isinstance(value, str):
         return f"intstr.IntOrString{{Type:1, IntVal:0, StrVal:{shown(value)}}}"
     return f'intstr.IntOrString{{Type:0, IntVal:{value or 0}, StrVal:""}}'
 
 
 def go_selector(selector: Mapping[str, Any] | None) -> str:
-    """How the server prints a `v1.LabelSelector` in a message."""
+    """Return a `v1.LabelSelector` as the server prints it in a message."""
     if selector is None:
         return '"null"'
     expressions = selector.get("matchExpressions")

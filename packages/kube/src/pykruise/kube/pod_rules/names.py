@@ -1,7 +1,7 @@
-"""The name rules of Kubernetes: labels, qualified names, DNS names, and what to say when they are broken.
+"""Kubernetes' rules for labels, qualified names and DNS names, and their error messages.
 
-Every rule is a function from a value to the list of what is wrong with it, empty when it is valid. The
-texts are those of Kubernetes, without the field path and the value, which the caller adds. Pure.
+Every rule is a function from a value to the list of its errors, empty when it is valid. The messages are those of
+Kubernetes, without the field path and the value, which the caller adds. Pure.
 """
 
 import re
@@ -55,15 +55,15 @@ _DNS1035_RULE = (
 
 
 def is_qualified_name(value: str) -> list[str]:
-    """`name` or `prefix/name`: the name at most 63 bytes, the prefix a DNS subdomain."""
+    """Check `name` or `prefix/name`: the name at most 63 bytes, the prefix a DNS subdomain."""
     return list(_known_name_errors(value)) if len(value) <= _LONGEST_KNOWN else _name_errors(value)
 
 
 _LONGEST_KNOWN = 320
-"""A qualified name has at most 253 + 1 + 63 bytes; what is longer is not worth remembering."""
+"""Longest name that is remembered. A valid qualified name has at most 253 + 1 + 63 bytes."""
 
 
-@remember(entries=4_096, longest=400)  # the same few keys stand on every object
+@remember(entries=4_096, longest=400)  # the same few keys are on every object
 def _known_name_errors(value: str) -> tuple[str, ...]:
     return tuple(_name_errors(value))
 
@@ -84,12 +84,14 @@ def _name_errors(value: str) -> list[str]:
 
 
 def is_valid_label_key(value: str) -> list[str]:
-    """A label key is a qualified name."""
+    """Check a label key, which is a qualified name."""
     return is_qualified_name(value)
 
 
 def is_valid_label_value(value: str) -> list[str]:
-    """Empty, or at most 63 bytes: letters, digits, `-`, `_`, `.`, first and last a letter or digit."""
+    """Check a label value: empty, or at most 63 bytes: letters, digits, `-`, `_`, `.`, first and last a letter or
+    digit.
+    """
     errors = [_too_long(63)] if len(value.encode()) > 63 else []
     if not _VALUE.fullmatch(value):
         errors.append(_VALUE_RULE)
@@ -97,7 +99,7 @@ def is_valid_label_value(value: str) -> list[str]:
 
 
 def is_dns1123_label(value: str) -> list[str]:
-    """At most 63 bytes of lower case letters, digits and `-`: namespaces, container and volume names."""
+    """Check names of namespaces, containers and volumes: at most 63 bytes of lower case letters, digits and `-`."""
     errors = [_too_long(63)] if len(value.encode()) > 63 else []
     if not _LABEL.fullmatch(value):
         errors.append("must not contain dots" if _SUBDOMAIN.fullmatch(value) else _LABEL_RULE)
@@ -105,7 +107,7 @@ def is_dns1123_label(value: str) -> list[str]:
 
 
 def is_dns1123_subdomain(value: str) -> list[str]:
-    """DNS labels joined by dots, at most 253 bytes: the name of most objects."""
+    """Check the name of most objects: DNS labels joined by dots, at most 253 bytes."""
     errors = [_too_long(253)] if len(value.encode()) > 253 else []
     if not _SUBDOMAIN.fullmatch(value):
         errors.append(_SUBDOMAIN_RULE)
@@ -113,7 +115,7 @@ def is_dns1123_subdomain(value: str) -> list[str]:
 
 
 def is_dns1035_label(value: str) -> list[str]:
-    """A DNS label that starts with a letter, at most 63 bytes: the name of a Service."""
+    """Check the name of a Service: a DNS label that starts with a letter, at most 63 bytes."""
     errors = [_too_long(63)] if len(value.encode()) > 63 else []
     if not _DNS1035.fullmatch(value):
         errors.append(_DNS1035_RULE)

@@ -1,10 +1,10 @@
-"""Which nodes a pod may be on: taints and tolerations, node selectors and required node affinity.
+"""Nodes that a pod may run on: taints and tolerations, node selectors and required node affinity.
 
 node's taints + tolerations     ──▶ tolerates()
 node's labels and name + terms  ──▶ matches_term()
 
-Pure; the rules are those of Kubernetes' scheduler and its DaemonSet controller. Tolerations and terms stay
-documents, as they stand in a pod's spec. What cannot be read matches nothing.
+Pure; same rules as Kubernetes' scheduler and its DaemonSet controller. Tolerations and terms stay documents, as in a
+pod's spec. A term or toleration that cannot be read matches nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +19,13 @@ NO_EXECUTE: Final = "NoExecute"
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
-    """A taint: pods that do not tolerate it keep away (`NoSchedule`, `PreferNoSchedule`, `NoExecute`)."""
+    """A taint: it repels pods that do not tolerate it (`NoSchedule`, `PreferNoSchedule`, `NoExecute`)."""
 
     key: str
     effect: str
     value: str = ""
     time_added: str | None = None
-    """Since when a NoExecute taint has been there."""
+    """Time at which a NoExecute taint was added."""
 
     def __str__(self) -> str:
         value = f"={self.value}" if self.value else ""
@@ -33,7 +33,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="c
 
 
 def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
-    """Whether one of the tolerations covers the taint. Rule: Kubernetes' `Toleration.ToleratesTaint`."""
+    """Whether one of the tolerations covers the taint. Same rule as Kubernetes' `Toleration.ToleratesTaint`."""
     for toleration in tolerations:
         if toleration.get("effect") and toleration["effect"] != taint.effect:
             continue
@@ -49,7 +49,7 @@ def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Taint) -> bool:
 
 
 def matches_term(term: Mapping[str, Any], *, labels: Mapping[str, str], name: str) -> bool:
-    """Whether a node meets all of one node selector term; an empty term matches nothing."""
+    """Whether a node meets all requirements of one node selector term; an empty term matches nothing."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
@@ -59,7 +59,7 @@ def matches_term(term: Mapping[str, Any], *, labels: Mapping[str, str], name: st
 
 
 def matches_requirement(requirement: Mapping[str, Any], value: str | None) -> bool:
-    """Whether a label's value (None: the node has not the label) meets `{operator, values}`."""
+    """Whether a label's value (None: the node does not have the label) meets `{operator, values}`."""
     values: Sequence[str] = requirement.get("values") or ()
     match requirement.get("operator"):
         case "In":

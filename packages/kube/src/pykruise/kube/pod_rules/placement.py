@@ -1,8 +1,8 @@
-"""Where a pod may go: the checks of affinity, spread and tolerations.
+"""Validation of a pod's placement: affinity, spread and tolerations.
 
     a defaulted spec ──▶ check_affinity(), check_spread(), check_tolerations() ──▶ Causes
 
-Pure; pod_rules.py asks them.
+Pure; pods.py calls these checks.
 """
 
 import re
@@ -33,7 +33,7 @@ _DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]*")
 
 
 def check_affinity(affinity: Doc, path: str) -> Causes:
-    """Affinity to nodes, to pods and away from pods."""
+    """Check node affinity, pod affinity and pod anti-affinity."""
     node = affinity.get("nodeAffinity") or {}
     must = node.get("requiredDuringSchedulingIgnoredDuringExecution")
     if must is not None:
@@ -100,7 +100,7 @@ def _check_pod_term(term: Doc, path: str) -> Causes:
 
 
 def check_spread(spec: Doc, path: str) -> Causes:
-    """`topologySpreadConstraints`."""
+    """Check `topologySpreadConstraints`."""
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         here = f"{path}[{index}]"
@@ -124,7 +124,7 @@ def check_spread(spec: Doc, path: str) -> Causes:
 
 
 def check_tolerations(tolerations: Sequence[Doc], path: str, release: Release = NEWEST) -> Causes:
-    """Tolerations of a pod."""
+    """Check the tolerations of a pod."""
     compares = release.has("TaintTolerationComparisonOperators")
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"

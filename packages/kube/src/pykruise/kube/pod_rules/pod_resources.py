@@ -1,9 +1,10 @@
-"""Validation of resources of a whole pod (`spec.resources`), and what pods ask for with them.
+"""Validation of the resources of a whole pod (`spec.resources`), and the requests that follow from them.
 
     a defaulted spec ──▶ check_pod_resources() ──▶ Causes
-                     ──▶ fill_pod_resources()  ──▶ the same, with requests of the pod that follow from the rest
+                     ──▶ fill_pod_resources()  ──▶ the same spec, with the pod's requests that follow from the rest
 
-Pure. Rule: Kubernetes' pod-level resources (KEP 2837): they stand for the containers', which must fit into them.
+Pure. Rule: Kubernetes' pod-level resources (KEP 2837): they replace those of the containers, which must fit into
+them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,11 +20,11 @@ __all__ = ["POD_RESOURCES", "check_pod_resources", "container_requests", "fill_p
 
 Doc = Mapping[str, Any]
 POD_RESOURCES: Final = ("cpu", "memory")
-"""Resources that a pod asks for as a whole and that can be changed while it runs; huge pages are a third kind."""
+"""Resources that a pod can request as a whole and that can change while it runs; huge pages are a third kind."""
 
 
 def check_pod_resources(spec: Doc, path: str) -> Causes:
-    """`spec.resources`: amounts, and that the containers fit into them."""
+    """Check `spec.resources`: the amounts, and that the containers fit into them."""
     resources: Doc = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
         yield forbidden(f"{path}.resources", "may not be set for a windows pod")
@@ -50,40 +51,42 @@ def check_pod_resources(spec: Doc, path: str) -> Causes:
 
 
 def container_requests(spec: Doc) -> dict[str, int]:
-    """Requests of the containers together, in nano units: the regular ones and sidecars, or more at the start."""
+    """Return the requests of all containers in nano units: the regular ones and sidecars, or more if the start needs
+    more.
+    """
     sidecars: dict[str, int] = {}
     start: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
-        asked = _requests(container)
+        asked = _read_requests(container)
         if container.get("restartPolicy") == "Always":
-            _add(sidecars, asked.items())
+            _add_amounts(sidecars, asked.items())
             asked = sidecars
         else:
-            asked = _sum(sidecars, asked)
+            asked = _sum_amounts(sidecars, asked)
         start = {name: max(start.get(name, 0), asked.get(name, 0)) for name in {*start, *asked}}
     running = dict(sidecars)
     for container in spec.get("containers") or ():
-        _add(running, _requests(container).items())
+        _add_amounts(running, _read_requests(container).items())
     return {name: max(start.get(name, 0), running.get(name, 0)) for name in sorted({*start, *running})}
 
 
 def fill_pod_resources(spec: Document) -> None:
-    """Requests of the pod: where it has limits and says no request, those of its containers, else its limit."""
+    """Fill in the requests of a pod with limits: those of its containers, else its limit."""
     resources = spec.get("resources")
     if not resources or not resources.get("limits"):
         return
     requests = dict(resources.get("requests") or {})
     for name, nano in container_requests(spec).items():
         if name in POD_RESOURCES and name not in requests:
-            requests[name] = _format(nano, resources["limits"].get(name))
+            requests[name] = _format_like(nano, resources["limits"].get(name))
     for name, limit in resources["limits"].items():
         if name in POD_RESOURCES or name.startswith("hugepages-"):
             requests.setdefault(name, limit)
     spec["resources"] = {**resources, "requests": requests}
 
 
-def _format(nano: int, limit: Any) -> str:
-    """An amount in the suffixes of a limit beside it: `Ki`, `Mi`, `Gi`, … where it has one."""
+def _format_like(nano: int, limit: Any) -> str:
+    """Return an amount with binary suffixes (`Ki`, `Mi`, `Gi`, …) if the limit has one."""
     if isinstance(limit, str) and limit.endswith("i") and nano % _NANO == 0:
         amount, power = nano // _NANO, 0
         while amount and amount % 1024 == 0 and power < len(_BINARY):
@@ -96,17 +99,17 @@ _NANO: Final = 10**9
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-def _requests(container: Doc) -> dict[str, int]:
+def _read_requests(container: Doc) -> dict[str, int]:
     asked = (container.get("resources") or {}).get("requests") or {}
     return {name: Quantity.parse(amount).nano for name, amount in asked.items()}
 
 
-def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+def _sum_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     total = dict(left)
-    _add(total, right.items())
+    _add_amounts(total, right.items())
     return total
 
 
-def _add(total: dict[str, int], amounts: Iterable[tuple[str, int]]) -> None:
+def _add_amounts(total: dict[str, int], amounts: Iterable[tuple[str, int]]) -> None:
     for name, nano in amounts:
         total[name] = total.get(name, 0) + nano

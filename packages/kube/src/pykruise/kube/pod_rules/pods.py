@@ -1,10 +1,10 @@
-"""Validation of a pod's spec and of pod templates, in the server's words and order.
+"""Validation of a pod's spec and of pod templates, with the server's messages and in its order.
 
     a defaulted spec ──▶ check_pod_spec(spec, path) ──▶ Causes
 
-Everything here reads documents in canonical form (builtin_types.py) after defaulting, so absent means empty.
-Pure. An API server has these rules for every pod; the sandbox's asks them, and so does admission before a
-workload makes pods of its template. Those about Windows and device claims are left out.
+All checks read documents in canonical form (builtin_types.py) after defaulting, so absent means empty. Pure. An API
+server applies these rules to every pod. The sandbox's API server applies them, and admission does so before a
+workload creates pods from its template. Rules about Windows and device claims are left out.
 """
 
 import ipaddress
@@ -49,7 +49,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def check_pod_template(template: Doc, path: str, release: Release = NEWEST) -> Causes:
-    """A pod template: labels, annotations and spec."""
+    """Check a pod template: labels, annotations and spec."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     yield from check_labels(metadata.get("labels"), f"{path}.labels")
     yield from check_annotations(metadata.get("annotations"), f"{path}.annotations")
@@ -63,8 +63,9 @@ def check_pod_template(template: Doc, path: str, release: Release = NEWEST) -> C
 def check_pod_spec(
     spec: Doc, path: str, *, is_pod: bool = True, pod_name: str = "", release: Release = NEWEST
 ) -> Causes:
-    """A pod spec, as an API server of this release judges it; `is_pod` is False inside a template, where host ports
-    may still be left out."""
+    """Check a pod spec by the rules of an API server of this release; `is_pod` is False inside a template, where host
+    ports may still be absent.
+    """
     volumes: dict[str, Doc] = {}
     yield from check_volumes(spec.get("volumes") or (), f"{path}.volumes", volumes, pod_name)
     yield from _check_claims(spec.get("resourceClaims") or (), f"{path}.resourceClaims")
@@ -109,7 +110,7 @@ def check_pod_spec(
 
 
 def check_names(spec: Doc, path: str) -> Causes:
-    """Names of other things in a pod spec, and its own host name."""
+    """Check the names of other objects in a pod spec, and its own host name."""
     for field, rule in _NAME_RULES.items():
         value = spec.get(field)
         if value:
@@ -194,7 +195,7 @@ def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str
 def check_ephemeral_container(
     container: Doc, path: str, *, volumes: Mapping[str, Doc], spec: Doc, claims: Set[str]
 ) -> Causes:
-    """One ephemeral container on its own, in a pod with this spec, these volumes, and claims of these names."""
+    """Check one ephemeral container on its own, in a pod with this spec, these volumes, and claims of these names."""
     yield from check_container(container, volumes, path, spec, claims=claims)
     for field in _NOT_EPHEMERAL:
         if container.get(field):
@@ -251,7 +252,7 @@ def _check_pod_security(spec: Doc, path: str) -> Causes:
 
 
 def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
-    """`resourceClaims`, each of a claim or of a template."""
+    """Check `resourceClaims`, each of which names a claim or a template."""
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         here, name = f"{path}[{index}]", claim.get("name") or ""
@@ -270,7 +271,7 @@ def _check_claims(claims: Iterable[Doc], path: str) -> Causes:
 
 
 def _check_host_users(spec: Doc, path: str, release: Release) -> Causes:
-    """Rule: a user namespace of its own goes with no other namespace of the host."""
+    """Check that a pod with its own user namespace shares no other namespace of the host."""
     if spec.get("hostUsers") is not False:
         return
     if spec.get("hostNetwork") and not release.has("UserNamespacesHostNetworkSupport"):

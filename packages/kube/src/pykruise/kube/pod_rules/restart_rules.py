@@ -1,8 +1,8 @@
-"""Validation of how single containers of a pod restart: `restartPolicy` and `restartPolicyRules`.
+"""Validation of the restart of single containers of a pod: `restartPolicy` and `restartPolicyRules`.
 
     a container + Release ──▶ check_restarts() (regular), check_init_restarts() ──▶ Causes
 
-Pure; pods.py asks them. Rule: Kubernetes' validateContainerRestartPolicy.
+Pure; pods.py calls these checks. Same rule as Kubernetes' validateContainerRestartPolicy.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _MOST_EXIT_CODES: Final = 255
 
 
 def check_restarts(container: Doc, path: str, release: Release) -> Causes:
-    """A regular container."""
+    """Check a regular container."""
     if release.has("ContainerRestartRules"):
         yield from _check_policy(container, path, release)
     elif container.get("restartPolicy") is not None:
@@ -29,7 +29,7 @@ def check_restarts(container: Doc, path: str, release: Release) -> Causes:
 
 
 def check_init_restarts(container: Doc, path: str, release: Release) -> Causes:
-    """An init container; with the policy Always it is a sidecar."""
+    """Check an init container; with the policy Always it is a sidecar."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     if policy is None:
         if rules:

@@ -1,8 +1,8 @@
-"""A pod's volumes, and where containers mount them: the checks of both.
+"""Validation of a pod's volumes, and of the places where containers mount them.
 
     volumes ──▶ check_volumes() ──▶ Causes, and the volumes by name;   mounts, volumes ──▶ check_mounts() ──▶ Causes
 
-Pure; pod_rules.py and container_rules.py ask them.
+Pure; pods.py and containers.py call these checks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ Doc = Mapping[str, Any]
 
 
 def check_volumes(volumes: Sequence[Doc], path: str, usable: dict[str, Doc], pod_name: str) -> Causes:
-    """Checks all volumes, and puts those without fault into `usable` for the mounts."""
+    """Check all volumes, and add the valid ones to `usable` for the mounts."""
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name") or ""
         causes = list(_check_volume_source(volume, here))
@@ -150,7 +150,7 @@ def _check_descending(value: str, path: str) -> Causes:
 
 
 def check_mounts(container: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
-    """A container's mounts and devices, each of a volume that the pod has."""
+    """Check that a container's mounts and devices refer to volumes of the pod."""
     devices = container.get("volumeDevices") or ()
     device_names = {device.get("name") for device in devices}
     device_paths = {device.get("devicePath") for device in devices}

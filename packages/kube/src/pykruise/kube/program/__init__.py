@@ -1,1 +1,1 @@
-"""Common parts of programs in a cluster: flags, log lines, health and metrics behind plain HTTP."""
+"""Common parts of programs in a cluster: flags, log lines, health and metrics over plain HTTP."""

@@ -1,9 +1,9 @@
-"""Command lines as Go programs take them, from a table of flags.
+"""Command lines as Go programs parse them, from a table of flags.
 
-argv, table ──▶ read_texts() ──▶ what was written for each flag ──▶ read_value() ──▶ its value      help_lines()
+argv, table ──▶ read_texts() ──▶ the texts of each flag ──▶ read_value() ──▶ its value      help_lines()
 
-Pure. `--name=value`, `--name value`, one dash or two; a boolean alone means true. A flag that is not known is refused.
-One that has no effect here is taken, so that manifests can be used as they are, and says so.
+Pure. Flags are `--name=value` or `--name value`, with one dash or two; a boolean alone means true. An unknown flag is
+refused. A flag that has no effect here is accepted with a note, so that manifests can be used unchanged.
 """
 
 import difflib
@@ -38,15 +38,15 @@ __all__ = [
 
 HELP: Final = ("help", "h")
 _QUIET: Final = frozenset(("logtostderr", "alsologtostderr", "stderrthreshold"))
-"""Without effect, and what they ask for is what happens anyway."""
+"""Flags without effect that need no note: the behaviour that they request is the normal one here."""
 
 
 class FlagError(ValueError):
-    """A command line that cannot be meant; the message says which flag, what is wrong and what to write."""
+    """An invalid command line; the message names the flag, the mistake and the remedy."""
 
 
 class Flag(msgspec.Struct, frozen=True, kw_only=True):
-    """One flag. `read` makes its value of the text, raising ValueError with what is wrong."""
+    """A flag. `read` parses its text, and raises ValueError with the mistake."""
 
     name: str
     default: str
@@ -54,30 +54,30 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     is_boolean: bool = False
     is_list: bool = False
-    """Given several times, all count."""
+    """Whether the flag may be repeated, so that all its values count."""
     unused: str = ""
-    """Why it has no effect here; empty: it has."""
+    """Reason why the flag has no effect here; empty: it has an effect."""
 
 
 # ── reading values ───────────────────────────────────────────────────────────
 
 
 def parse_boolean(text: str) -> bool | None:
-    """A boolean as Go's strconv.ParseBool reads it; None: not a boolean."""
+    """Parse a boolean as Go's strconv.ParseBool does; None: not a boolean."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
 
 
 def read_boolean(text: str) -> bool:
-    """true or false, as Go reads them."""
+    """Parse true or false as Go does."""
     if (value := parse_boolean(text)) is None:
         raise ValueError(f"{text!r} is not a boolean; write true or false")
     return value
 
 
 def read_whole(minimum: int | None = None, maximum: int | None = None) -> Callable[[str], int]:
-    """A whole number within bounds."""
+    """Return a parser for a whole number within limits."""
 
     def read(text: str) -> int:
         try:
@@ -93,7 +93,7 @@ def read_whole(minimum: int | None = None, maximum: int | None = None) -> Callab
 
 
 def read_duration(text: str) -> float:
-    """Seconds of `15s`, `2m0s`."""
+    """Parse a duration such as `15s` or `2m0s` into seconds."""
     seconds = parse_duration(text)
     if seconds < 0:
         raise ValueError(f"{text!r} is negative")
@@ -101,7 +101,7 @@ def read_duration(text: str) -> float:
 
 
 def read_positive(text: str) -> float:
-    """A duration longer than 0."""
+    """Parse a duration longer than 0."""
     seconds = read_duration(text)
     if seconds <= 0:
         raise ValueError(f"{text!r} is not longer than 0")
@@ -109,7 +109,7 @@ def read_positive(text: str) -> float:
 
 
 def read_address(text: str) -> Address | None:
-    """`host:port`, `:port` for all interfaces; `0` and nothing mean: not served."""
+    """Parse `host:port`, or `:port` for all interfaces; `0` and an empty text mean: not served."""
     if text in ("", "0"):
         return None
     host, colon, port = text.rpartition(":")
@@ -119,7 +119,7 @@ def read_address(text: str) -> Address | None:
 
 
 def read_one_of(*values: str) -> Callable[[str], str]:
-    """One of these words."""
+    """Return a parser for one of these words."""
 
     def read(text: str) -> str:
         if text not in values:
@@ -130,7 +130,7 @@ def read_one_of(*values: str) -> Callable[[str], str]:
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Names between commas, in lower case."""
+    """Parse comma-separated names into lower case."""
     return tuple(name.strip().lower() for name in text.split(",") if name.strip())
 
 
@@ -138,12 +138,12 @@ def read_names(text: str) -> tuple[str, ...]:
 
 
 def text_flag(name: str, default: str, help: str, **more: Any) -> Flag:
-    """A flag whose value is a text, or what `read` makes of it."""
+    """Return a flag with a text value, or with a value that `read` parses."""
     return Flag(name=name, default=default, read=more.pop("read", str), help=help, **more)
 
 
 def switch(name: str, default: str, help: str, **more: Any) -> Flag:
-    """A flag that is on or off."""
+    """Return a boolean flag."""
     return Flag(name=name, default=default, read=read_boolean, help=help, is_boolean=True, **more)
 
 
@@ -164,11 +164,11 @@ LOG_FLAGS: Final[Sequence[Flag]] = (
     switch("one_output", "false", "No effect.", unused=_LOGS),
     switch("add_dir_header", "false", "No effect.", unused="lines name the module"),
 )
-"""Flags of Kubernetes' log library, taken for the sake of manifests that pass them."""
+"""Flags of Kubernetes' log library, accepted for manifests that pass them."""
 
 
 def help_lines(flags: Sequence[Flag]) -> list[str]:
-    """All flags with their defaults."""
+    """Return help lines for all flags with their defaults."""
     width = max(len(flag.name) for flag in flags) + 4
     defaults = (f" (default {flag.default})" if flag.default else "" for flag in flags)
     lines = [
@@ -184,7 +184,7 @@ def help_lines(flags: Sequence[Flag]) -> list[str]:
 
 
 def unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
-    """Notes about given flags that have no effect here."""
+    """Return notes about given flags that have no effect here."""
     return [
         f"--{name} has no effect: {known[name].unused}"
         for name in given
@@ -193,7 +193,7 @@ def unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
 
 
 def read_texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list[str]]:
-    """Texts of each flag, in the order of the command line."""
+    """Return the texts of each flag, in the order of the command line."""
     given: dict[str, list[str]] = {}
     rest = list(argv)
     while rest:
@@ -206,7 +206,7 @@ def read_texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list
             continue
         flag = known.get(name)
         if flag is None:
-            raise FlagError(f"--{name} is not known{_meant(name, known)}; --help lists all flags")
+            raise FlagError(f"--{name} is not known{_suggest_flag(name, known)}; --help lists all flags")
         if not equals:
             if flag.is_boolean:
                 text = "true"
@@ -218,13 +218,13 @@ def read_texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list
     return given
 
 
-def _meant(name: str, known: Mapping[str, Flag]) -> str:
+def _suggest_flag(name: str, known: Mapping[str, Flag]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean --{close[0]}?" if close else ""
 
 
 def read_value(flag: Flag, texts: Iterable[str] | None) -> Any:
-    """The last text counts; the others must be readable all the same."""
+    """Return the value of a flag. The last text counts, but the others must be valid too."""
     value: Any = None
     for text in (flag.default,) if texts is None else texts:
         try:

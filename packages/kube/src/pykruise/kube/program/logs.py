@@ -1,10 +1,10 @@
-"""How log lines look: text for people, JSON for machines, and no secret in either.
+"""Format of log lines: text for people, JSON for machines, without secrets in either.
 
 logging.getLogger(...).info("…", extra={"fields": {"object": "default/web"}}) ──▶ formatter ──▶ standard error
 
-`fields` are what a line is about (object, duration, …): `key=value` after the text, or keys of the JSON object.
-Whatever looks like a credential is masked at the very end, so that no caller can forget to. A line has MOST_LINE
-characters at most, a traceback _MOST_LINES lines.
+`fields` describe the subject of a line (object, duration, …): `key=value` after the text, or keys of the JSON object.
+Text that looks like a credential is masked as the last step, so that no caller can forget it. A line has at most
+MOST_LINE characters, a traceback at most _MOST_LINES lines.
 """
 
 import json
@@ -23,11 +23,11 @@ __all__ = ["MOST_LINE", "JsonFormatter", "LogSettings", "TextFormatter", "masked
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is logged and how it looks."""
+    """Verbosity and format of logs."""
 
     format: Literal["text", "json"] = "text"
     verbosity: int = 0
-    """From 5 on, debug lines too."""
+    """Verbosity. Debug lines are shown from 5 on."""
 
 
 MOST_LINE: Final = 8 * 1024
@@ -35,7 +35,7 @@ _MOST_LINES: Final = 200
 _MOST_MASKED: Final = 256 * 1024
 """Characters that are searched for secrets; the rest is never shown, and the search takes time."""
 _SHORT: Final = (int, float, bool, type(None))
-"""Types that are written to JSON as they are."""
+"""Types that are written to JSON unchanged."""
 
 DEBUG_FROM = 5
 """Verbosity from which debug lines are shown."""
@@ -62,10 +62,10 @@ _TOKEN_START = re.compile(r"\beyJ(?=[\w-]{8})")
 
 
 def masked(text: str) -> str:
-    """`text` without what looks like a credential: keys, tokens, passwords, users of URLs.
+    """Return `text` without anything that looks like a credential: keys, tokens, passwords, users of URLs.
 
-    Each pattern either ends where its next try could begin, or is tried once a word: a line of 120 kB takes
-    milliseconds, whatever is in it.
+    Each pattern either ends where its next try could begin, or is tried once per word: a line of 120 kB takes
+    milliseconds, whatever it contains.
     """
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
@@ -73,7 +73,9 @@ def masked(text: str) -> str:
 
 
 def _without_tokens(word: str) -> str:
-    """Without JSON web tokens, three parts with dots between them: `eyJhbGciOiJI.eyJzdWIi.c2ln`."""
+    """Return the word without JSON web tokens, which have three parts with dots between them:
+    `eyJhbGciOiJI.eyJzdWIi.c2ln`.
+    """
     parts = word.split(".")
     tokens: list[str] = []
     at = 0
@@ -85,7 +87,7 @@ def _without_tokens(word: str) -> str:
 
 
 def set_up(settings: LogSettings, *, stream: TextIO | None = None) -> None:
-    """Let the root logger write to `stream` (default: standard error) as the settings say."""
+    """Let the root logger write to `stream` (default: standard error) according to the settings."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -101,71 +103,75 @@ class TextFormatter(logging.Formatter):
     """`2026-01-31T12:00:00.000Z INFO module text key=value`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback below it where there is one."""
-        fields = "".join(f" {key}={_word(value)}" for key, value in _fields(record).items())
-        lines = _shown(f"{_time(record)} {record.levelname} {record.name} {record.getMessage()}{fields}")
-        if trace := _trace(self, record):
+        """Return one line, followed by a traceback if there is one."""
+        fields = "".join(f" {key}={_format_value(value)}" for key, value in _read_fields(record).items())
+        lines = _mask_and_shorten(
+            f"{_format_time(record)} {record.levelname} {record.name} {record.getMessage()}{fields}"
+        )
+        if trace := _format_trace(self, record):
             lines += "\n" + "\n".join(
-                _shown(line, most=MOST_LINE) for line in _lines(masked(trace[:_MOST_MASKED]))
+                _mask_and_shorten(line, most=MOST_LINE) for line in _trace_lines(masked(trace[:_MOST_MASKED]))
             )
         return lines
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: ts, level, logger, msg, the fields, and error with a traceback."""
+    """JSON objects, one per line: ts, level, logger, msg, the fields, and error with a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        message, trace = record.getMessage(), _trace(self, record)
+        """Return one line."""
+        message, trace = record.getMessage(), _format_trace(self, record)
         for most in (MOST_LINE, MOST_LINE // 4, MOST_LINE // 32):  # escapes make a text longer
             line: dict[str, Any] = {
-                "ts": _time(record),
+                "ts": _format_time(record),
                 "level": record.levelname.lower(),
                 "logger": record.name,
-                "msg": _shown(message, most=most),
+                "msg": _mask_and_shorten(message, most=most),
             }
             line |= {
-                key: value if isinstance(value, _SHORT) else _shown(str(value), most=most)
-                for key, value in _fields(record).items()
+                key: value if isinstance(value, _SHORT) else _mask_and_shorten(str(value), most=most)
+                for key, value in _read_fields(record).items()
             }
             if trace:
-                line["error"] = _shown(trace, most=most)
+                line["error"] = _mask_and_shorten(trace, most=most)
             text = json.dumps(line, ensure_ascii=False)
             if len(text) <= MOST_LINE:
                 break
         return (
             text
             if len(text) <= MOST_LINE
-            else json.dumps({"ts": _time(record), "msg": _shown(message, most=512)})
+            else json.dumps({"ts": _format_time(record), "msg": _mask_and_shorten(message, most=512)})
         )
 
 
-def _shown(text: str, *, most: int = MOST_LINE) -> str:
-    """Without secrets, and cut. Masked first: the end of a secret alone does not look like one."""
+def _mask_and_shorten(text: str, *, most: int = MOST_LINE) -> str:
+    """Return the text without secrets, shortened. Masking comes first: the end of a secret alone does not look like
+    one.
+    """
     return excerpt(masked(text[:_MOST_MASKED]), most=most)
 
 
-def _lines(trace: str) -> list[str]:
+def _trace_lines(trace: str) -> list[str]:
     lines = trace.splitlines()
     return (
         lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES // 2], "…", *lines[-_MOST_LINES // 2 :]]
     )
 
 
-def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
+def _read_fields(record: logging.LogRecord) -> Mapping[str, Any]:
     fields = getattr(record, "fields", None)
     return fields if isinstance(fields, Mapping) else {}
 
 
-def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+def _format_trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     return formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
 
 
-def _time(record: logging.LogRecord) -> str:
+def _format_time(record: logging.LogRecord) -> str:
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     return f"{whole}.{int(record.msecs):03d}Z"
 
 
-def _word(value: object) -> str:
+def _format_value(value: object) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return json.dumps(text, ensure_ascii=False) if not text or re.search(r'[\s"=]', text) else text

@@ -1,8 +1,8 @@
-"""Metrics that programs with caches, queues and controllers have in common, under the names of controller-runtime.
+"""Metrics of programs with caches, queues and controllers, under the names of controller-runtime.
 
 stats of caches, queues, controllers, MeteredTransport ──▶ cache_metrics(), … ──▶ a Collector ──▶ /metrics
 
-Nothing is counted here: a scrape reads what the parts count themselves.
+Nothing is counted here: a scrape reads the counters of the parts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def metrics_responder(made: CollectorRegistry) -> Responder:
-    """Responder for `/metrics`."""
+    """Return a responder for `/metrics`."""
 
     def respond(_rest: str, _query: Query) -> PathAnswer:
         text = prometheus_client.generate_latest(made).decode()
@@ -48,7 +48,7 @@ def metrics_responder(made: CollectorRegistry) -> Responder:
 
 
 def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
-    """Requests to the API server, by their answers and durations."""
+    """Yield the metrics of requests to the API server, by answers and durations."""
     yield counter(
         "rest_client_requests",
         "Requests to the API server by their answer.",
@@ -98,24 +98,24 @@ def controller_metrics(
             for result in ("success", "requeue", "requeue_after", "error")
         ],
     )
-    yield from _tables(["controller"], metrics, _OF_CONTROLLERS)
+    yield from _yield_metrics(["controller"], metrics, _OF_CONTROLLERS)
 
 
 def queue_metrics(queues: Mapping[str, QueueStats], labels: Mapping[str, str]) -> Iterator[Metric]:
     metrics = [([labels.get(name, name)] * 2, queue) for name, queue in queues.items()]
-    yield from _tables(["name", "controller"], metrics, _OF_QUEUES)
+    yield from _yield_metrics(["name", "controller"], metrics, _OF_QUEUES)
 
 
 def cache_metrics(caches: Mapping[str, CacheStats]) -> Iterator[Metric]:
     metrics = [([name], cache) for name, cache in caches.items()]
-    yield from _tables(["resource"], metrics, _OF_CACHES)
+    yield from _yield_metrics(["resource"], metrics, _OF_CACHES)
 
 
 S = TypeVar("S")
 
 
 class _Of(msgspec.Struct, Generic[S], frozen=True):
-    """A metric that each of a kind of parts has, and where its stats say it (None: not yet)."""
+    """A metric of each part of one kind, and a function that reads it from the part's stats (None: no value yet)."""
 
     name: str
     what: str
@@ -225,7 +225,7 @@ _OF_CACHES: tuple[_Of[CacheStats], ...] = (
 )
 
 
-def _tables(
+def _yield_metrics(
     labels: list[str], tables: Sequence[tuple[list[str], S]], rows: Iterable[_Of[S]]
 ) -> Iterator[Metric]:
     for row in rows:
@@ -251,7 +251,7 @@ def gauge(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
 
 
 def counter(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
-    """`name` without `_total`, which the format adds."""
+    """Return a counter. `name` is without `_total`, which the format adds."""
     family = CounterMetricFamily(name, what, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)
@@ -261,7 +261,7 @@ def counter(name: str, what: str, labels: list[str], samples: Samples) -> Metric
 def histogram(
     name: str, what: str, labels: list[str], value: Iterable[tuple[list[str], HistogramStats]]
 ) -> Metric:
-    """Durations that are counted already, in seconds."""
+    """Return a histogram of durations in seconds that are already counted."""
     family = HistogramMetricFamily(name, what, labels=labels)
     for values, stats in value:
         total = 0

@@ -1,4 +1,4 @@
-"""Common tasks of a cluster process: return memory, end on signals, serve diagnosis.
+"""Common tasks of a cluster process: return memory, stop on signals, serve diagnosis.
 
 SIGTERM, SIGINT ──▶ stop_on_signals()      GET /debug/pprof/threads, …/memory ──▶ DIAGNOSIS ──▶ PlainServer
 """
@@ -27,14 +27,15 @@ _log = logging.getLogger(__name__)
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MALLOC = {_M_MMAP_THRESHOLD: 128 * 1024, _M_TRIM_THRESHOLD: 2 * 1024 * 1024, _M_ARENA_MAX: 2}
-"""A rollout takes and frees some hundred KiB again and again: if each time the system had them back, getting them anew
-would cost a fiftieth of its CPU."""
+"""Settings of malloc. A rollout allocates and frees some hundred KiB again and again: returning them to the system
+each time, and getting them again, would take a fiftieth of its CPU.
+"""
 
 
 def return_memory() -> None:
-    """Have large buffers given back to the system as soon as they are free, where the C library is glibc.
+    """Return large buffers to the system as soon as they are free, if the C library is glibc.
 
-    It learns from the first large one that is freed to keep the others: the buffers of TLS, 256 KiB a connection.
+    By default glibc keeps such buffers after the first large one is freed: those of TLS, 256 KiB per connection.
     """
     with suppress(AttributeError, OSError, TypeError):
         adjust = ctypes.CDLL(None).mallopt
@@ -43,7 +44,7 @@ def return_memory() -> None:
 
 
 async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequence[PlainServer]) -> None:
-    """The program's work, and beside it servers that tell how it is until its very end."""
+    """Run the program's work, and next to it servers that report its state until it ends."""
     try:
         async with asyncio.TaskGroup() as tasks:
             for server in servers:
@@ -52,14 +53,16 @@ async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequenc
             for server in servers:
                 await server.stop()
     except BaseExceptionGroup as group:
-        # One cause is what a person wants to read.
+        # A single cause is easier to read without its group.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
-    """The first signal begins a graceful end, a second one ends at once; a crash says on standard error where."""
+    """Stop on signals: the first one begins a graceful stop, a second one exits immediately. A crash writes its stack
+    to standard error.
+    """
     if not faulthandler.is_enabled():
         faulthandler.enable()
     loop = asyncio.get_running_loop()
@@ -78,7 +81,7 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
 
 
 def _threads(_rest: str, _query: Query) -> PathAnswer:
-    """Stacks of all threads and of all tasks of the event loop."""
+    """Return the stacks of all threads and of all tasks of the event loop."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = [
         f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
@@ -91,7 +94,7 @@ def _threads(_rest: str, _query: Query) -> PathAnswer:
 
 
 def _memory(_rest: str, _query: Query) -> PathAnswer:
-    """Counters of the garbage collector."""
+    """Return counters of the garbage collector."""
     figures: Mapping[str, object] = {
         "collected": gc.get_stats(),
         "counts": gc.get_count(),
@@ -104,4 +107,4 @@ def _memory(_rest: str, _query: Query) -> PathAnswer:
 
 
 DIAGNOSIS: Final[Mapping[str, Responder]] = {"/debug/pprof/threads": _threads, "/debug/pprof/memory": _memory}
-"""Paths for diagnosis. There are no profiles as Go programs have them."""
+"""Paths for diagnosis. Profiles in the format of Go programs are not available."""

@@ -2,8 +2,8 @@
 
 kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
 
-HTTP and its limits are kube/http/server.py: half a request is closed after some seconds, as is a connection that
-is not used, and when there are too many the one that has been idle for longest goes.
+HTTP and its limits are in kube/http/server.py: an incomplete request is closed after some seconds, as is an unused
+connection. When there are too many connections, the one that has been idle longest is closed.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ LIMITS: Final = HttpLimits(
     answer_s=10.0,
     idle_s=90.0,
 )
-"""Limits of a client that keeps one connection or opens one per question."""
+"""Limits for clients that keep one connection or open one per request."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a server listens. An empty host means all interfaces; port 0 any that is free."""
+    """Address on which a server listens. An empty host means all interfaces; port 0 any free port."""
 
     host: str
     port: int
@@ -49,11 +49,11 @@ class Address(msgspec.Struct, frozen=True):
 
 
 Query = Mapping[str, Sequence[str]]
-"""Every value of each parameter."""
+"""All values of each parameter."""
 
 
 class PathAnswer(msgspec.Struct, frozen=True):
-    """Answer of a path."""
+    """Answer for a path."""
 
     text: str
     status: int = 200
@@ -61,11 +61,11 @@ class PathAnswer(msgspec.Struct, frozen=True):
 
 
 Responder = Callable[[str, Query], PathAnswer]
-"""Called with what follows the path (`/readyz/webhook-ready`: `webhook-ready`) and the query."""
+"""Called with the rest of the path (`/readyz/webhook-ready`: `webhook-ready`) and the query."""
 
 
 class PlainServer:
-    """A Component that serves `paths` (each with everything below it) at `address`."""
+    """A Component that serves `paths` (each including everything below it) at `address`."""
 
     def __init__(
         self, name: str, address: Address, paths: Mapping[str, Responder], *, limits: HttpLimits = LIMITS
@@ -76,7 +76,7 @@ class PlainServer:
         self._limits = limits
         self._stopping = asyncio.Event()
         self.port = address.port
-        """Where it listens, once it does."""
+        """Port on which the server listens, after it has started."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class PlainServer:
         return self._name
 
     def problems(self) -> Sequence[str]:
-        """None: a server that cannot listen ends the program."""
+        """Return no problems: a server that cannot listen ends the program."""
         return ()
 
     async def run(self) -> None:
@@ -103,31 +103,31 @@ class PlainServer:
             await server.stop(grace_s=_STOP_S)
 
     async def stop(self) -> None:
-        """Serve no longer."""
+        """Stop serving."""
         self._stopping.set()
 
-    # ── what HttpServer asks ─────────────────────────────────────────────────
+    # ── called by HttpServer ─────────────────────────────────────────────────
 
     def admit(self, request: WireRequest) -> Response | None:
-        """The refusal of what asks for nothing."""
+        """Return the refusal of a request other than GET or HEAD, or None."""
         if request.method not in ("GET", "HEAD"):
-            return _plain("only GET is answered here\n", 405, allow="GET, HEAD")
+            return _plain_response("only GET is answered here\n", 405, allow="GET, HEAD")
         return None
 
     async def answer(self, request: WireRequest) -> Response:
-        """Answer of the function that serves the path."""
-        responder, rest = self._responder(unquote(request.path))
+        """Return the answer of the function that serves the path."""
+        responder, rest = self._find_responder(unquote(request.path))
         if responder is None:
-            return _plain("not found\n", 404)
+            return _plain_response("not found\n", 404)
         query = parse_qs(request.target.partition(b"?")[2].decode("latin-1"), keep_blank_values=True)
         answer = responder(rest, query)
         return Response(answer.status, {"content-type": answer.content_type}, answer.text.encode())
 
     def failed(self, code: int, request: WireRequest) -> Response:
-        """The answer to what is no request, or breaks a limit, or could not be computed."""
-        return _plain("internal error\n" if code == 500 else "this cannot be answered\n", code)
+        """Return the answer to invalid data, to a broken limit, or to a failure."""
+        return _plain_response("internal error\n" if code == 500 else "this cannot be answered\n", code)
 
-    def _responder(self, path: str) -> tuple[Responder | None, str]:
+    def _find_responder(self, path: str) -> tuple[Responder | None, str]:
         result = self._paths.get(path)
         if result is not None:
             return result, ""
@@ -137,5 +137,5 @@ class PlainServer:
         return None, ""
 
 
-def _plain(text: str, status: int, **headers: str) -> Response:
+def _plain_response(text: str, status: int, **headers: str) -> Response:
     return Response(status, {"content-type": "text/plain; charset=utf-8", **headers}, text.encode())

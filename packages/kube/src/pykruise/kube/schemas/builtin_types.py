@@ -1,15 +1,14 @@
-"""Built-in kinds have types: what a Kubernetes API server's decoder does to a document of one.
+"""Types of built-in kinds: decoding of a document as a Kubernetes API server does it.
 
     kube/data/types.json (fields and Go types of every definition) ──▶ decoder_for(definition)   (compiled once)
         and types_before.json, for older minors
     a document as sent ──▶ Decoder.decode() ──▶ the document as the server writes it, and its unknown fields
 
-Decoding is where a real server drops fields it does not know, refuses values of a wrong type, writes
-quantities and times in their one canonical form, and leaves out what is empty. The controllers and kubectl
-lean on all of that (`resources: {}` and `creationTimestamp: null` in a template included), so it is done
-here once, before any rule.
+While decoding, a real server drops unknown fields, refuses values of a wrong type, writes quantities and times in
+their canonical form, and leaves out empty values. The controllers and kubectl rely on all of that (including
+`resources: {}` and `creationTimestamp: null` in a template), so it is done here once, before any rule.
 
-Pure; decoders share nothing mutable and never change the document they are given.
+Pure; decoders share nothing mutable and never change the document that they are given.
 """
 
 import base64
@@ -45,30 +44,30 @@ class DecodeError(ValueError):
 
 
 class AmountError(DecodeError):
-    """An amount in it is none."""
+    """The document contains an invalid quantity."""
 
 
 class BuiltinField(NamedTuple):
-    """One field of a definition, as kube/data/types.json has it."""
+    """A field of a definition in kube/data/types.json."""
 
     kind: str
     """`string`, `quantity`, …, the name of a definition, `[]` + item, `{}` + value or `*` + target."""
     go_type: str
-    """The Go type's own name (`v1.PullPolicy`) where it is not plain; empty otherwise."""
+    """The name of the Go type (`v1.PullPolicy`) if it is not a plain one; empty otherwise."""
     omits_empty: bool
     """Whether the server leaves the field out when it is empty."""
     omits_zero: bool = False
-    """The same of a value that is a struct (Go's `omitzero`)."""
+    """Whether the server leaves out an empty struct (Go's `omitzero`)."""
 
 
 class Decoder:
-    """Reads documents of one definition. Make one with `decoder_for`."""
+    """Decodes documents of one definition. Create it with `decoder_for`."""
 
     def __init__(self, definition: str, minor: str = NEWEST_MINOR) -> None:
         self._struct = _struct_decoder(definition, minor)
 
     def decode(self, doc: Mapping[str, Any]) -> tuple[Document, list[str]]:
-        """The canonical document, and the sorted paths of fields the definition does not have (dropped).
+        """Return the canonical document, and the sorted paths of the unknown fields (dropped).
 
         Raises DecodeError when a value has the wrong type.
         """
@@ -82,15 +81,15 @@ class Decoder:
 
 @cache
 def decoder_for(definition: str, minor: str = NEWEST_MINOR) -> Decoder | None:
-    """The decoder of a definition such as `io.k8s.api.core.v1.Pod`; None when there are no facts about it."""
+    """Return the decoder of a definition such as `io.k8s.api.core.v1.Pod`; None for an unknown definition."""
     return Decoder(definition, minor) if definition in _definitions(minor) else None
 
 
 @cache
 def fields_of(definition: str, minor: str = NEWEST_MINOR) -> Mapping[str, BuiltinField] | None:
-    """The fields of a definition by their JSON names; None when there are no facts about it."""
+    """Return the fields of a definition by their JSON names; None for an unknown definition."""
     codes = _definitions(minor).get(definition)
-    return None if codes is None else {name: _field(code) for name, code in codes.items()}
+    return None if codes is None else {name: _parse_field(code) for name, code in codes.items()}
 
 
 @cache
@@ -98,7 +97,7 @@ def _definitions(minor: str) -> Mapping[str, Mapping[str, str]]:
     return read_series("types", minor)
 
 
-def _field(code: str) -> BuiltinField:
+def _parse_field(code: str) -> BuiltinField:
     plain, _, go_type = code.partition("=")
     omits_zero = plain.startswith("0")
     plain = plain.removeprefix("0")
@@ -106,7 +105,7 @@ def _field(code: str) -> BuiltinField:
 
 
 class _Mismatch(Exception):  # noqa: N818  (becomes a DecodeError once its place is known)
-    """A value of a wrong type; the place is filled in on the way up."""
+    """A value of a wrong type. Enclosing decoders add its place."""
 
     def __init__(self, text: str, go_type: str) -> None:
         self.found = text
@@ -138,11 +137,11 @@ _KINDS: Final = {
 
 
 def json_kind(value: Any) -> str:
-    """Go's name for the kind of a JSON value that it cannot decode."""
+    """Return Go's name for the kind of a JSON value that it cannot decode."""
     return _KINDS.get(type(value), "value")
 
 
-def _mismatch(value: Any, go_type: str) -> _Mismatch:
+def _new_mismatch(value: Any, go_type: str) -> _Mismatch:
     return _Mismatch(json_kind(value), go_type)
 
 
@@ -153,16 +152,16 @@ class _Zero(NamedTuple):
     written: bool
 
 
-def _plain(kind: type, go_type: str) -> _Decode:
+def _make_plain_decoder(kind: type, go_type: str) -> _Decode:
     def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not kind:
-            raise _mismatch(value, go_type)
+            raise _new_mismatch(value, go_type)
         return value
 
     return decode
 
 
-def _integer(bits: int, go_type: str) -> _Decode:
+def _make_integer_decoder(bits: int, go_type: str) -> _Decode:
     limit = 1 << (bits - 1)
 
     def decode(value: Any, unknown: list[str]) -> Any:
@@ -172,20 +171,20 @@ def _integer(bits: int, go_type: str) -> _Decode:
             raise _Mismatch(f"number {value}", go_type)
         if type(value) is float:
             raise _Mismatch(f"number {value!r}", go_type)
-        raise _mismatch(value, go_type)
+        raise _new_mismatch(value, go_type)
 
     return decode
 
 
-def _number(value: Any, unknown: list[str]) -> Any:
+def _decode_number(value: Any, unknown: list[str]) -> Any:
     if type(value) is not int and type(value) is not float:
-        raise _mismatch(value, "float64")
+        raise _new_mismatch(value, "float64")
     return value
 
 
-def _bytes(value: Any, unknown: list[str]) -> Any:
+def _decode_bytes(value: Any, unknown: list[str]) -> Any:
     if type(value) is not str:
-        raise _mismatch(value, "[]uint8")
+        raise _new_mismatch(value, "[]uint8")
     text = value.replace("\n", "").replace("\r", "")
     wrong = _NOT_BASE64.search(text)
     if wrong or len(text) % 4:
@@ -201,22 +200,24 @@ _RFC3339: Final = re.compile(_SECONDS.pattern + r"(\.\d+)?(Z|[+-]\d\d:\d\d)", re
 _RFC3339_MICRO: Final = re.compile(_SECONDS.pattern + r"\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def _time(value: Any, unknown: list[str]) -> Any:
+def _decode_time(value: Any, unknown: list[str]) -> Any:
     if type(value) is not str:
-        raise _mismatch(value, "string")
+        raise _new_mismatch(value, "string")
     if _CANONICAL_TIME.fullmatch(value):
         return value
-    return _parsed(value, _RFC3339, "2006-01-02T15:04:05Z07:00", format_time)
+    return _reformat_time(value, _RFC3339, "2006-01-02T15:04:05Z07:00", format_time)
 
 
 def _micro_time(value: Any, unknown: list[str]) -> Any:
-    """Times with exactly six decimals: with any other number of them a real server refuses the object."""
+    """Decode a time with exactly six decimals: a real server refuses the object with any other number of decimals."""
     if type(value) is not str:
-        raise _mismatch(value, "string")
-    return _parsed(value, _RFC3339_MICRO, "2006-01-02T15:04:05.000000Z07:00", format_micro_time)
+        raise _new_mismatch(value, "string")
+    return _reformat_time(value, _RFC3339_MICRO, "2006-01-02T15:04:05.000000Z07:00", format_micro_time)
 
 
-def _parsed(value: str, pattern: re.Pattern[str], layout: str, format_instant: Callable[[float], str]) -> str:
+def _reformat_time(
+    value: str, pattern: re.Pattern[str], layout: str, format_instant: Callable[[float], str]
+) -> str:
     try:
         if pattern.fullmatch(value):
             return format_instant(parse_time(value))
@@ -229,7 +230,7 @@ def _parsed(value: str, pattern: re.Pattern[str], layout: str, format_instant: C
     )
 
 
-def _quantity(value: Any, unknown: list[str]) -> Any:
+def _decode_quantity(value: Any, unknown: list[str]) -> Any:
     if type(value) not in (str, int, float):
         raise AmountError(_QUANTITY_RULE)
     try:
@@ -249,41 +250,41 @@ def _int_or_string(value: Any, unknown: list[str]) -> Any:
     return _INT32(value, unknown)
 
 
-def _anything(value: Any, unknown: list[str]) -> Any:
+def _decode_anything(value: Any, unknown: list[str]) -> Any:
     return deep_copy(value)
 
 
-def _object(value: Any, unknown: list[str]) -> Any:
+def _decode_object(value: Any, unknown: list[str]) -> Any:
     if type(value) is not dict:
-        raise _mismatch(value, "v1.FieldsV1")
+        raise _new_mismatch(value, "v1.FieldsV1")
     return deep_copy(value)
 
 
-_INT32: Final = _integer(32, "int32")
+_INT32: Final = _make_integer_decoder(32, "int32")
 _SCALARS: Final[Mapping[str, tuple[_Decode, _Zero]]] = {
-    "any": (_anything, _Zero(lambda: None, True)),
-    "bool": (_plain(bool, "bool"), _Zero(bool, False)),
-    "bytes": (_bytes, _Zero(lambda: None, False)),
-    "float64": (_number, _Zero(int, False)),
+    "any": (_decode_anything, _Zero(lambda: None, True)),
+    "bool": (_make_plain_decoder(bool, "bool"), _Zero(bool, False)),
+    "bytes": (_decode_bytes, _Zero(lambda: None, False)),
+    "float64": (_decode_number, _Zero(int, False)),
     "int32": (_INT32, _Zero(int, False)),
-    "int64": (_integer(64, "int64"), _Zero(int, False)),
+    "int64": (_make_integer_decoder(64, "int64"), _Zero(int, False)),
     "intOrString": (_int_or_string, _Zero(int, True)),
     "microtime": (_micro_time, _Zero(lambda: None, True)),
-    "object": (_object, _Zero(lambda: None, True)),
-    "quantity": (_quantity, _Zero(lambda: "0", True)),
-    "string": (_plain(str, "string"), _Zero(str, False)),
-    "time": (_time, _Zero(lambda: None, True)),
+    "object": (_decode_object, _Zero(lambda: None, True)),
+    "quantity": (_decode_quantity, _Zero(lambda: "0", True)),
+    "string": (_make_plain_decoder(str, "string"), _Zero(str, False)),
+    "time": (_decode_time, _Zero(lambda: None, True)),
 }
 
 
-def _short(definition: str) -> str:
-    """`io.k8s.api.core.v1.Pod` is `v1.Pod` in Go's words."""
+def _short_name_of(definition: str) -> str:
+    """Return Go's short name: `io.k8s.api.core.v1.Pod` is `v1.Pod`."""
     package, _, name = definition.rpartition(".")
     return f"{package.rpartition('.')[2]}.{name}"
 
 
 def go_type_of(kind: str) -> str:
-    """The type of a `BuiltinField.kind` as Go writes it."""
+    """Return the type of a `BuiltinField.kind` as Go writes it."""
     if kind.startswith("[]"):
         return f"[]{go_type_of(kind[2:])}"
     if kind.startswith("{}"):
@@ -292,37 +293,37 @@ def go_type_of(kind: str) -> str:
         return go_type_of(kind[1:])
     if kind in _SCALARS:
         return {"bytes": "[]uint8", "quantity": "resource.Quantity"}.get(kind, kind)
-    return _short(kind)
+    return _short_name_of(kind)
 
 
-def _compile(kind: str, go_type: str, minor: str) -> tuple[_Decode, _Zero]:
-    """How to read a value of a kind, and what stands for an absent one."""
+def _compile_decoder(kind: str, go_type: str, minor: str) -> tuple[_Decode, _Zero]:
+    """Return the decoder for a value of a kind, and the zero value for an absent one."""
     if kind.startswith("*"):
-        decode, _ = _compile(kind[1:], go_type, minor)
+        decode, _ = _compile_decoder(kind[1:], go_type, minor)
         return decode, _Zero(lambda: None, False)
     if kind.startswith("[]"):
-        item, zero = _compile(kind[2:], go_type, minor)
+        item, zero = _compile_decoder(kind[2:], go_type, minor)
         return _list_decoder(item, zero, go_type_of(kind)), _Zero(lambda: None, False)
     if kind.startswith("{}"):
-        item, zero = _compile(kind[2:], "" if go_type.endswith("List") else go_type, minor)
+        item, zero = _compile_decoder(kind[2:], "" if go_type.endswith("List") else go_type, minor)
         return _map_decoder(item, zero, go_type or go_type_of(kind)), _Zero(lambda: None, False)
     if kind in _SCALARS:
         decode, zero = _SCALARS[kind]
         if go_type and kind == "string":
-            decode = _plain(str, go_type)
+            decode = _make_plain_decoder(str, go_type)
         return decode, zero
     struct = _struct_decoder(kind, minor)
-    return _remembered(struct) if kind in _REPEATED else struct, _Zero(lambda: struct({}, []), True)
+    return _remember_results(struct) if kind in _REPEATED else struct, _Zero(lambda: struct({}, []), True)
 
 
 _REPEATED: Final = ("io.k8s.api.core.v1.Container",)
-"""Large parts that one object after another repeats word for word: the pods of a workload."""
+"""Large parts that many objects repeat word for word, such as the pods of a workload."""
 _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 8 * 1024
 
 
-def _remembered(decode: _Decode) -> _Decode:
-    """The decoder that finds what it made of equal values before. What it gives is always fresh."""
+def _remember_results(decode: _Decode) -> _Decode:
+    """Return a decoder that remembers its results for equal values. Each result is a new copy."""
 
     @remember(entries=_MOST_REMEMBERED, longest=_LONGEST_REMEMBERED)
     def known(sent: bytes) -> tuple[bytes, tuple[str, ...]]:
@@ -332,7 +333,7 @@ def _remembered(decode: _Decode) -> _Decode:
     def find(value: Any, unknown: list[str]) -> Any:
         try:
             sent = orjson.dumps(value)
-        except TypeError:  # YAML knows numbers that JSON does not
+        except TypeError:  # YAML has numbers that JSON does not have
             return decode(value, unknown)
         if len(sent) > _LONGEST_REMEMBERED:
             return decode(value, unknown)
@@ -346,13 +347,13 @@ def _remembered(decode: _Decode) -> _Decode:
 def _list_decoder(item: _Decode, zero: _Zero, go_type: str) -> _Decode:
     def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not list:
-            raise _mismatch(value, go_type)
+            raise _new_mismatch(value, go_type)
         result = []
         for index, each in enumerate(value):
             known = len(unknown)
             result.append(zero.make() if each is None else item(each, unknown))
             if len(unknown) > known:
-                unknown[known:] = [f"[{index}]{_joined(path)}" for path in unknown[known:]]
+                unknown[known:] = [f"[{index}]{_join_path(path)}" for path in unknown[known:]]
         return result
 
     return decode
@@ -361,30 +362,30 @@ def _list_decoder(item: _Decode, zero: _Zero, go_type: str) -> _Decode:
 def _map_decoder(item: _Decode, zero: _Zero, go_type: str) -> _Decode:
     def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
-            raise _mismatch(value, go_type)
+            raise _new_mismatch(value, go_type)
         result = {}
         for key, each in value.items():
             known = len(unknown)
             result[key] = zero.make() if each is None else item(each, unknown)
             if len(unknown) > known:
-                unknown[known:] = [f"{key}{_joined(path)}" for path in unknown[known:]]
+                unknown[known:] = [f"{key}{_join_path(path)}" for path in unknown[known:]]
         return result
 
     return decode
 
 
-def _joined(path: str) -> str:
+def _join_path(path: str) -> str:
     return path if path.startswith("[") else f".{path}"
 
 
 class _Plan(NamedTuple):
-    """How a struct's field is read."""
+    """Decoding rule of a struct's field."""
 
     decode: _Decode
     drops_empty: bool
-    """Whether an empty value is as good as none."""
+    """Whether an empty value counts as absent."""
     taken: type | None
-    """Values of this type stand as they are."""
+    """Type of values that are taken unchanged."""
 
 
 _TAKEN: Final[Mapping[str, type]] = {"string": str, "bool": bool}
@@ -392,7 +393,9 @@ _TAKEN: Final[Mapping[str, type]] = {"string": str, "bool": bool}
 
 @cache
 def _struct_decoder(definition: str, minor: str) -> _Decode:
-    """Compiled on first use, because definitions refer to themselves (a CRD's schema)."""
+    """Return the decoder of a struct. It is compiled on first use, because definitions may contain themselves (a
+    CRD's schema).
+    """
     name = definition.rpartition(".")[2]
     state: dict[str, Any] = {}
 
@@ -400,7 +403,7 @@ def _struct_decoder(definition: str, minor: str) -> _Decode:
         plans: dict[str, _Plan] = {}
         written: list[tuple[str, Callable[[], Any]]] = []
         for key, field in (fields_of(definition, minor) or {}).items():
-            decode, zero = _compile(field.kind, field.go_type, minor)
+            decode, zero = _compile_decoder(field.kind, field.go_type, minor)
             drops = field.omits_empty and not zero.written and not field.kind.startswith("*")
             plans[key] = _Plan(decode, drops, _TAKEN.get(field.kind.removeprefix("*")))
             if not field.omits_zero and (zero.written or not field.omits_empty):
@@ -409,7 +412,7 @@ def _struct_decoder(definition: str, minor: str) -> _Decode:
 
     def decode(value: Any, unknown: list[str]) -> Any:
         if type(value) is not dict:
-            raise _mismatch(value, _short(definition))
+            raise _new_mismatch(value, _short_name_of(definition))
         if not state:
             build()
         plans: dict[str, _Plan] = state["plans"]
@@ -430,7 +433,7 @@ def _struct_decoder(definition: str, minor: str) -> _Decode:
                     known = len(unknown)
                     item = read(each, unknown)
                     if len(unknown) > known:
-                        unknown[known:] = [f"{key}{_joined(path)}" for path in unknown[known:]]
+                        unknown[known:] = [f"{key}{_join_path(path)}" for path in unknown[known:]]
                 if item or not drops_empty:
                     result[key] = item
         except _Mismatch as error:

@@ -1,24 +1,23 @@
-"""Conversion of custom resources between their versions, losing nothing on the way.
+"""Conversion of custom resources between their versions, without loss.
 
-document in version S ──▶ the kind's rule S→T ──▶ what T has room for ─┐
-     │                                                                 ├──▶ document in version T
-     └──▶ what the rule T→S would not bring back ──▶ an annotation ────┘
+document in version S ──▶ the kind's rule S→T ──▶ the fields that T has ─┐
+     │                                                                   ├──▶ document in version T
+     └──▶ the fields that rule T→S would not restore ──▶ an annotation ──┘
 
-A kind gives two rules, plain functions that say how fields are called on the other side. What only one side
-can express is not their business: `convert` compares a document with what would come back from the other
-version, and keeps the difference in the annotation `pykruise.io/conversion-<version>` of the converted
-document, as JSON of the fields in their version. On the way back the fields return to their places and the
-annotation goes.
+A kind gives two rules: plain functions that map fields to the other version. They need not handle fields that only
+one version can express. `convert` converts its result back, compares that with the document, and keeps the difference
+in the annotation `pykruise.io/conversion-<version>` of the converted document, as JSON of the fields in their
+version. On the way back the fields return to their places and the annotation is removed.
 
-A kept field is dropped when it contradicts what a client has written since: it returns only if all that the
-other version would then show differently is what the client wrote. So a client of an old version that changes
-a field wins over what was kept, and a client that changes something else loses nothing. Fields that contradict are
-looked for by halving, in MOST_TRIES tries; what is still in a half that contradicts then goes with it. So what a
-conversion costs depends on the size of the document alone.
+A kept field is dropped when it contradicts later changes of a client: it is restored only if every resulting
+difference in the other version is a value that the client wrote. So a client of an old version that changes a field
+overrides the kept value, and a client that changes another field loses nothing. Contradicting fields are searched for
+by halving, in MOST_TRIES tries; a half that still contradicts then is dropped as a whole. So the cost of a conversion
+depends only on the size of the document.
 
-Pure: documents that come in are not changed. Rules get a document of their own, may change it, and must not
-raise on values of the wrong type: such values stay where they are. They raise ConversionError for what has
-no meaning in the other version.
+Pure: input documents are not changed. Rules get their own copy of the document, may change it, and must not raise on
+values of the wrong type: such values stay in place. They raise ConversionError for values that have no meaning in the
+other version.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -48,13 +47,15 @@ __all__ = [
 MOST_TRIES: Final = 32
 
 _COMPARED_LEVELS: Final = 8
-"""From the top: parts that are equal are found so at once. Further down each level would compare all below again."""
+"""Levels from the top on which equal parts are compared as a whole. Further down, each level would compare everything
+below it again.
+"""
 
 KEPT_PREFIX: Final = "pykruise.io/conversion-"
-"""Annotation with the fields that only the version named at its end has."""
+"""Prefix of the annotation with the fields that only the version named at its end has."""
 
 Rule = Callable[[Document], Document]
-"""A document in one version to the same in another; `apiVersion` is seen to by `convert`."""
+"""Converts a document of one version to another; `convert` sets `apiVersion`."""
 
 
 class ConversionError(ValueError):
@@ -62,12 +63,12 @@ class ConversionError(ValueError):
 
 
 def unchanged(doc: Document) -> Document:
-    """The rule of a kind whose versions have the same fields, or of a version that has some more."""
+    """Rule of a kind whose versions have the same fields, or of a version that has only additional fields."""
     return doc
 
 
 class Conversion(msgspec.Struct, frozen=True):
-    """How the objects of a kind go between its two versions."""
+    """Conversion of the objects of a kind between its two versions."""
 
     resource: Resource
     """Resource in the stored version, the hub."""
@@ -76,11 +77,11 @@ class Conversion(msgspec.Struct, frozen=True):
     to_hub: Rule = unchanged
     to_spoke: Rule = unchanged
     normalize: Rule | None = None
-    """A document of either version said another way that means the same. What it leaves out is not kept."""
+    """Returns an equivalent document in a normal form, in the same version. Fields that it drops are not kept."""
 
     @property
     def hub(self) -> str:
-        """The version that is stored."""
+        """The stored version."""
         return self.resource.version
 
     @property
@@ -94,10 +95,9 @@ Conversions = Mapping[tuple[str, str], Conversion]
 
 
 def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Document:
-    """The document in the version `to` (`apps.kruise.io/v1beta1`); a copy when it is in that version already.
+    """Return the document in the version `to` (`apps.kruise.io/v1beta1`); a copy when it is already in that version.
 
-    Raises ConversionError for a kind, or a version of it, that `conversions` does not know, and when a rule
-    does.
+    Raises ConversionError for a kind or version that is not in `conversions`, and when a rule raises it.
     """
     version_of, kind = doc.get("apiVersion"), doc.get("kind")
     if not isinstance(version_of, str) or not isinstance(kind, str):
@@ -114,66 +114,72 @@ def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Docume
     if version == to_version:
         return deep_copy(dict(doc))  # type: ignore[no-any-return]  # the copy of a dict is one
     if version == conversion.hub:
-        result = _across(doc, there=conversion.to_spoke, back=conversion.to_hub, to=to_version, of=conversion)
+        result = _convert_keeping(
+            doc, there=conversion.to_spoke, back=conversion.to_hub, to=to_version, of=conversion
+        )
     else:
-        result = _across(doc, there=conversion.to_hub, back=conversion.to_spoke, to=to_version, of=conversion)
+        result = _convert_keeping(
+            doc, there=conversion.to_hub, back=conversion.to_spoke, to=to_version, of=conversion
+        )
     result["apiVersion"] = to
     return result
 
 
-def _across(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str, of: Conversion) -> Document:
+def _convert_keeping(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str, of: Conversion) -> Document:
     source: Document = deep_copy(dict(doc))
     here = of.hub if to == of.spoke else of.spoke
     annotate(source, KEPT_PREFIX + here, None)  # its fields are in their places
-    kept = _read(_annotation(source, KEPT_PREFIX + to))
+    kept = _parse_kept(_read_annotation(source, KEPT_PREFIX + to))
     annotate(source, KEPT_PREFIX + to, None)
     across = there(deep_copy(source))
-    across["apiVersion"] = ""  # of no account in comparisons
+    across["apiVersion"] = ""  # not compared
     seen = back(deep_copy(across))
     if kept:
-        across, seen = _restored(across, kept, back, seen=seen, source=source)
+        across, seen = _restore(across, kept, back, seen=seen, source=source)
     meant = source if of.normalize is None else of.normalize(deep_copy(source))
-    lost = _lost(meant, seen)
+    lost = _find_lost(meant, seen)
     if lost:
         annotate(across, KEPT_PREFIX + here, orjson.dumps(lost, option=orjson.OPT_SORT_KEYS).decode())
     return across
 
 
-# ── what would be lost ───────────────────────────────────────────────────────
+# ── fields to keep ───────────────────────────────────────────────────────────
 
 
 _ABSENT: Final = object()
 _OWN: Final = ("apiVersion", "kind")
 _IDENTITY: Final = ("uid", "namespace", "name", "type", "key", "tag")
-"""Members by which an item of a list is recognised in another list."""
+"""Fields that identify an item of a list in another list."""
 
 
-def _lost(source: Document, seen: Document) -> Document:
-    """Fields of `source` that are absent from `seen` or differ there; of the metadata only labels and annotations."""
+def _find_lost(source: Document, seen: Document) -> Document:
+    """Return fields of `source` that are absent from `seen` or differ there; of the metadata only labels and
+    annotations.
+    """
     whole = {field: value for field, value in source.items() if field not in (*_OWN, "metadata")}
     metadata = source.get("metadata")
     if isinstance(metadata, dict):
         whole["metadata"] = {part: metadata[part] for part in ("labels", "annotations") if part in metadata}
-    missing = _missing(whole, seen)
+    missing = _find_missing(whole, seen)
     return missing if isinstance(missing, dict) else {}
 
 
-def _missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
-    """The part of `value` that `seen` lacks, or `_ABSENT`. Null and empty text mean the same as absence."""
+def _find_missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
+    """Return the part of `value` that `seen` lacks, or `_ABSENT`. Null and empty text count as absent."""
     if value is None or value == "" or (levels and same(value, seen)):
         return _ABSENT
     below = max(levels - 1, 0)
     if isinstance(value, dict) and isinstance(seen, dict):
-        parts = {field: _missing(item, seen.get(field), below) for field, item in value.items()}
+        parts = {field: _find_missing(item, seen.get(field), below) for field, item in value.items()}
         parts = {field: part for field, part in parts.items() if part is not _ABSENT}
         return parts or _ABSENT
     if isinstance(value, list) and isinstance(seen, list) and _are_recognisable(value, seen):
-        known = {_identity(item): item for item in seen}
+        known = {_identity_of(item): item for item in seen}
         items = []
         for item in value:
-            part = _missing(item, known.get(_identity(item)), below)
+            part = _find_missing(item, known.get(_identity_of(item)), below)
             if part is not _ABSENT:
-                items.append({**dict(_identity(item)), **part})
+                items.append({**dict(_identity_of(item)), **part})
         return items or _ABSENT
     return _ABSENT if not levels and same(value, seen) else value
 
@@ -181,44 +187,45 @@ def _missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
 def _are_recognisable(*lists: list[Any]) -> bool:
     """Whether every item can be distinguished from the others by its identity."""
     for items in lists:
-        identities = [_identity(item) for item in items]
+        identities = [_identity_of(item) for item in items]
         if not all(identities) or len(set(identities)) < len(identities):
             return False
     return True
 
 
-def _identity(item: Any) -> tuple[tuple[str, str], ...]:
+def _identity_of(item: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(item, dict):
         return ()
     return tuple((field, item[field]) for field in _IDENTITY if isinstance(item.get(field), str))
 
 
-# ── and how it comes back ────────────────────────────────────────────────────
+# ── restoring kept fields ────────────────────────────────────────────────────
 
 
-def _restored(
+def _restore(
     value: Document, kept: Document, back: Rule, *, seen: Document, source: Document
 ) -> tuple[Document, Document]:
-    """The document with the kept fields in their places, and what comes back of it.
+    """Return the document with the kept fields in their places, and the result of converting it back.
 
-    First all at once; when that contradicts the source, each half on its own, and so on.
+    All fields are tried at the same time first. If they contradict the source, each half is tried separately, and so
+    on.
     """
     left: list[Any] = [kept]
     for _ in range(MOST_TRIES):
         if not left:
             break
         part = left.pop()
-        with_it = _overlaid(value, part)
+        with_it = _overlay(value, part)
         after = back(deep_copy(with_it))
         if _agrees(after, seen=seen, source=source):
             value, seen = with_it, after
         else:
-            left += reversed(_halves(part))
+            left += reversed(_split_half(part))
     return value, seen
 
 
 def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVELS) -> bool:
-    """Whether all that changed from `seen` to `after` is now as `source` has it."""
+    """Whether every difference between `seen` and `after` has the value of `source` in `after`."""
     if levels and same(after, seen):
         return True
     if isinstance(after, dict) and (isinstance(seen, dict) or isinstance(source, dict)):
@@ -232,39 +239,41 @@ def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVEL
     return same(after, source) or (not levels and same(after, seen))
 
 
-def _overlaid(value: Any, kept: Any) -> Any:
-    """A copy of the value with the kept fields in it."""
+def _overlay(value: Any, kept: Any) -> Any:
+    """Return a copy of the value that includes the kept fields."""
     if isinstance(value, dict) and isinstance(kept, dict):
         overlaid = dict(value)
         for field, part in kept.items():
-            overlaid[field] = _overlaid(value[field], part) if field in value else deep_copy(part)
+            overlaid[field] = _overlay(value[field], part) if field in value else deep_copy(part)
         return overlaid
     if isinstance(value, list) and isinstance(kept, list) and _are_recognisable(value, kept):
-        parts = {_identity(part): part for part in kept}
-        items = [_overlaid(item, parts.pop(_identity(item), {})) for item in value]
+        parts = {_identity_of(part): part for part in kept}
+        items = [_overlay(item, parts.pop(_identity_of(item), {})) for item in value]
         return [*items, *(deep_copy(part) for part in parts.values())]
     return deep_copy(kept)
 
 
-def _halves(kept: Any) -> list[Any]:
-    """The kept fields in two parts, each with the way to it; nothing of a single one."""
+def _split_half(kept: Any) -> list[Any]:
+    """Return the kept fields in two parts, each with its path; nothing if only one field remains."""
     if isinstance(kept, dict):
         fields = list(kept.items())
         if len(fields) > 1:
             middle = len(fields) // 2
             return [dict(fields[:middle]), dict(fields[middle:])]
-        return [{field: half} for field, part in fields for half in _halves(part)]
+        return [{field: half} for field, part in fields for half in _split_half(part)]
     if isinstance(kept, list) and _are_recognisable(kept):
         if len(kept) > 1:
             middle = len(kept) // 2
             return [kept[:middle], kept[middle:]]
-        return [[{**dict(_identity(item)), **half}] for item in kept for half in _halves(_rest_of(item))]
+        return [
+            [{**dict(_identity_of(item)), **half}] for item in kept for half in _split_half(_rest_of(item))
+        ]
     return []
 
 
 def _rest_of(item: Document) -> Document:
-    """Fields of a list item besides its identity."""
-    identity = dict(_identity(item))
+    """Return the fields of a list item except its identity."""
+    identity = dict(_identity_of(item))
     return {field: part for field, part in item.items() if field not in identity}
 
 
@@ -272,7 +281,7 @@ def _rest_of(item: Document) -> Document:
 
 
 def section(doc: Mapping[str, Any], *path: str) -> Document | None:
-    """The object at this path, or None when there is none (or something else is there)."""
+    """Return the object at this path, or None when there is none (or another value)."""
     value: Any = doc
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
@@ -280,28 +289,28 @@ def section(doc: Mapping[str, Any], *path: str) -> Document | None:
 
 
 def each(items: Any) -> Iterator[Document]:
-    """The objects of a list, or the objects in a map; nothing of anything else."""
+    """Return the objects of a list, or those in a map; nothing for any other value."""
     values = items.values() if isinstance(items, dict) else items if isinstance(items, list) else ()
     return (item for item in values if isinstance(item, dict))
 
 
 def rename(part: Document | None, old: str, new: str) -> None:
-    """Give a field its other name, unless that is taken. Changes the object; None is left alone."""
+    """Rename a field, unless the new name exists. Changes the object; None is ignored."""
     if part is not None and old in part and new not in part:
         part[new] = part.pop(old)
 
 
 def drop(part: Document | None, *fields: str) -> None:
-    """Take fields away. Changes the object; None is left alone."""
+    """Remove fields. Changes the object; None is ignored."""
     if part is not None:
         for field in fields:
             part.pop(field, None)
 
 
 def annotate(doc: Document, key: str, value: str | None, *, part: str = "annotations") -> None:
-    """Set an annotation of the document (or a label: `part="labels"`), or take it off with None.
+    """Set an annotation of the document (or a label: `part="labels"`), or remove it with None.
 
-    Changes the document; a map that ends up empty goes.
+    Changes the document; a map that becomes empty is removed.
     """
     metadata = doc.get("metadata")
     if not isinstance(metadata, dict):
@@ -317,14 +326,14 @@ def annotate(doc: Document, key: str, value: str | None, *, part: str = "annotat
             del metadata[part]
 
 
-def _annotation(doc: Mapping[str, Any], key: str) -> str:
+def _read_annotation(doc: Mapping[str, Any], key: str) -> str:
     entries = section(doc, "metadata", "annotations") or {}
     value = entries.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _read(text: str) -> Document:
-    """The kept fields; what is not their JSON (it was edited) counts as nothing kept."""
+def _parse_kept(text: str) -> Document:
+    """Return the kept fields. Invalid JSON (after a manual edit) counts as no kept fields."""
     try:
         kept = orjson.loads(text) if text else {}
     except orjson.JSONDecodeError:

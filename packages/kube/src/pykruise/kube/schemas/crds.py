@@ -1,11 +1,12 @@
-"""CustomResourceDefinitions from types: the structural schema of a msgspec Struct, and the object around it.
+"""Generates CustomResourceDefinitions from types: the structural schema of a msgspec Struct, and the object around
+it.
 
 msgspec types + schema() annotations ──▶ structural_schema() ──▶ openAPIV3Schema
 Version values ──▶ definition() ──▶ a CustomResourceDefinition document
 
-Pure. A field without a default is required. What a type cannot say (int64, "any fields", a default of the
-schema) is said by an annotation made with `schema()`, `integer()`, `int_or_string()` or `shaped_like()`.
-Descriptions are the docstrings of the types (kube/schemas/descriptions.py).
+Pure. A field without a default is required. Annotations made with `schema()`, `integer()`, `int_or_string()` or
+`shaped_like()` add facts that a type cannot express (int64, "any fields", a default of the schema). Descriptions are
+the docstrings of the types (kube/schemas/descriptions.py).
 """
 
 import base64
@@ -19,6 +20,7 @@ from msgspec import Meta, inspect
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas import descriptions
+from pykruise.kube.schemas.merged_lists import merging_list, merging_object, without_marks
 
 __all__ = [
     "Column",
@@ -28,6 +30,7 @@ __all__ = [
     "definition",
     "int_or_string",
     "integer",
+    "merged_like",
     "schema",
     "shaped_like",
     "structural_schema",
@@ -39,7 +42,8 @@ _REQUIRED = "x-required"
 _REPLACE = "x-replace"
 _LIKE = "x-like"
 _OPEN = "x-open"
-"""Keys of our own in `extra_json_schema`: never part of the output."""
+_MERGED = "x-merged"
+"""Keys of this module in `extra_json_schema`; they are never part of the output."""
 
 
 def schema(
@@ -59,12 +63,12 @@ def schema(
     map_type: Literal["", "atomic", "granular"] = "",
     minimum: int | None = None,
 ) -> Meta:
-    """Schema facts about a field that its type does not express.
+    """Return an annotation with schema facts about a field that its type does not express.
 
-    `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any
-    value, nothing pruned); `any_metadata` is for `metadata`, whose fields the API server knows itself;
-    `embedded` is for a whole object of any kind. `enum` and `pattern` are checked by the API server only: what
-    is stored already is still read.
+    `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any value,
+    nothing pruned); `any_metadata` is for `metadata`, whose fields the API server knows; `embedded` is for a whole
+    object of any kind. Only the API server checks `enum` and `pattern`: stored objects that break them can still be
+    read.
     """
     extra: dict[str, Any] = {}
     if any_object:
@@ -103,34 +107,46 @@ def schema(
 
 
 def integer(format: Literal["int32", "int64"], *, required: bool = False, minimum: int | None = None) -> Meta:
-    """A whole number of that size. `required` although the type has a default: it is always written."""
+    """Return an annotation for a whole number of that size. `required`: the field is always written, although it has
+    a default.
+    """
     return schema(format=format, required=required, minimum=minimum)
 
 
 def int_or_string() -> Meta:
-    """Kubernetes' IntOrString."""
+    """Return an annotation for Kubernetes' IntOrString."""
     return Meta(extra_json_schema={_REPLACE: {"x-kubernetes-int-or-string": True}})
 
 
 def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
-    """The schema of another type, for a field that stays a document. `is_open`: unknown fields are kept.
+    """Return an annotation with the schema of another type, for a field that stays a document. `is_open`: unknown
+    fields are kept.
 
-    Made with the schema that it is part of, as most programs never ask for that. `type_` is one of a module.
+    The schema is computed together with its enclosing schema, because most programs never need it. `type_` must be
+    defined at the top level of a module.
     """
     return Meta(extra_json_schema={_LIKE: [type_.__module__, type_.__qualname__], _OPEN: is_open})
 
 
+def merged_like(definition: str, field: str = "") -> Meta:
+    """An open field that holds a type of Kubernetes: its lists are merged as those of that type.
+
+    With `field`: it holds what that type has as this field, a merged list (kube/schemas/merged_lists.py).
+    """
+    return Meta(extra_json_schema={_MERGED: [definition, field]})
+
+
 def structural_schema(type_: Any) -> Document:
-    """The structural schema of a Struct type (or of any type of its fields), with descriptions."""
+    """Return the structural schema of a Struct type (or of the type of a field), with descriptions."""
     info = inspect.type_info(type_)
     result, _ = _schema_of(info)
-    return _described(result, "", info)
+    return _describe(result, "", info)
 
 
 def with_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Document:
-    """A copy of an object's schema in which the field at `path` (`spec.template.spec`) has this schema.
+    """Return a copy of an object's schema in which the field at `path` (`spec.template.spec`) has the schema `part`.
 
-    Its description stays. Raises KeyError when there is no such field.
+    The field's description stays. Raises KeyError when there is no such field.
     """
     step, _, rest = path.partition(".")
     properties = schema["properties"]
@@ -141,7 +157,7 @@ def with_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Docu
 
 
 def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
-    """The schema of a type, and whether an annotation makes its field required."""
+    """Return the schema of a type, and whether an annotation makes its field required."""
     if isinstance(info, inspect.Metadata):
         extra = dict(info.extra_json_schema or {})
         required = bool(extra.pop(_REQUIRED, False))
@@ -151,6 +167,8 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
             replaced = structural_schema(getattr(sys.modules[module], name))
             if extra.pop(_OPEN):
                 replaced["x-kubernetes-preserve-unknown-fields"] = True
+        if (merged := extra.pop(_MERGED, None)) is not None:
+            replaced = _merged(*merged, items=info.type)
         inner, inner_required = (dict(replaced), False) if replaced is not None else _schema_of(info.type)
         return {**inner, **extra}, required or inner_required
     if isinstance(info, inspect.UnionType):
@@ -158,10 +176,20 @@ def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
         if len(options) != 1:
             raise TypeError(f"a structural schema has no form for {info}; annotate it with int_or_string()")
         return _schema_of(options[0])
-    return _plain(info), False
+    return _basic_schema(info), False
 
 
-def _plain(info: inspect.Type) -> Document:
+def _merged(definition: str, field: str, *, items: inspect.Type) -> Document:
+    if not field:
+        return merging_object(definition)
+    merged = merging_list(definition, field)
+    own, _ = _schema_of(items)
+    fields = own.get("items", {}).get("properties", {})
+    merged["items"]["properties"] |= fields
+    return merged
+
+
+def _basic_schema(info: inspect.Type) -> Document:
     match info:
         case inspect.IntType():
             return {"type": "integer"}
@@ -174,25 +202,25 @@ def _plain(info: inspect.Type) -> Document:
         case inspect.EnumType(cls=cls):
             return {"type": "string", "enum": [member.value for member in cls]}
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
-            return {"type": "array", "items": _described(_schema_of(item)[0], "", item)}
+            return {"type": "array", "items": _describe(_schema_of(item)[0], "", item)}
         case inspect.DictType(value_type=value):
             if isinstance(value, inspect.AnyType):
                 return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-            return {"type": "object", "additionalProperties": _described(_schema_of(value)[0], "", value)}
+            return {"type": "object", "additionalProperties": _describe(_schema_of(value)[0], "", value)}
         case inspect.StructType():
-            return _object(info)
+            return _object_schema(info)
         case inspect.AnyType() | inspect.RawType():
             return {"x-kubernetes-preserve-unknown-fields": True}
     raise TypeError(f"a structural schema has no form for {info}")
 
 
-def _object(info: inspect.StructType) -> Document:
+def _object_schema(info: inspect.StructType) -> Document:
     properties: Document = {}
     required: list[str] = []
     texts = descriptions.of_fields(info.cls)
     for field in sorted(info.fields, key=lambda field: field.encode_name):
         result, always = _schema_of(field.type)
-        properties[field.encode_name] = _described(result, texts.get(field.name, ""), field.type)
+        properties[field.encode_name] = _describe(result, texts.get(field.name, ""), field.type)
         if field.required or always:
             required.append(field.encode_name)
     whole: Document = {"type": "object", "properties": properties}
@@ -201,21 +229,24 @@ def _object(info: inspect.StructType) -> Document:
     return whole
 
 
-_BLANKS: Final[Mapping[str, Any]] = {"integer": 0, "number": 0, "string": "", "boolean": False, "array": []}
+_BLANKS: Final[Mapping[str, Any]] = {"integer": 0, "number": 0, "string": "", "boolean": False}
 
 
 def blank_of(schema: Mapping[str, Any]) -> Document:
-    """The smallest object of a structural schema: what it requires, and nothing in it."""
+    """Return the smallest object of a structural schema: only its required fields, with empty values."""
     fields: Mapping[str, Any] = schema.get("properties", {})
-    return {name: _blank(fields[name]) for name in schema.get("required", ())}
+    return {name: _blank_value(fields[name]) for name in schema.get("required", ())}
 
 
-def _blank(schema: Mapping[str, Any]) -> Any:
-    return blank_of(schema) if schema.get("type") == "object" else _BLANKS.get(schema.get("type", ""), "")
+def _blank_value(schema: Mapping[str, Any]) -> Any:
+    kind = schema.get("type", "")
+    if kind == "object":
+        return blank_of(schema)
+    return [] if kind == "array" else _BLANKS.get(kind, "")
 
 
-def _described(value: Document, text: str, info: inspect.Type) -> Document:
-    """The schema with its description: the field's own, or that of the class it holds."""
+def _describe(value: Document, text: str, info: inspect.Type) -> Document:
+    """Return the schema with its description: that of the field, or that of its class."""
     text = text or _class_text(info)
     return {"description": text, **value} if text else value
 
@@ -232,7 +263,7 @@ def _class_text(info: inspect.Type) -> str:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A printer column; priority 1 shows with `-o wide` only."""
+    """A printer column; a column of priority 1 is shown only with `-o wide`."""
 
     name: str
     type: str
@@ -241,7 +272,7 @@ class Column(msgspec.Struct, frozen=True):
     description: str = ""
 
     def document(self) -> Document:
-        """As it stands in a definition."""
+        """Return the column as a CRD contains it."""
         doc: Document = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         if self.priority:
             doc["priority"] = self.priority
@@ -251,14 +282,14 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class ScalePaths(msgspec.Struct, frozen=True):
-    """Where the scale subresource finds its values."""
+    """Paths of the values of the scale subresource."""
 
     spec_replicas: str = ".spec.replicas"
     status_replicas: str = ".status.replicas"
     label_selector: str = ".status.labelSelector"
 
     def document(self) -> Document:
-        """As it stands in a definition."""
+        """Return the scale subresource as a CRD contains it."""
         return {
             "specReplicasPath": self.spec_replicas,
             "statusReplicasPath": self.status_replicas,
@@ -267,9 +298,9 @@ class ScalePaths(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a kind. `root` is the Struct type of the whole object.
+    """A version of a kind. `root` is the Struct type of the whole object.
 
-    `embeds` gives fields that the type leaves open a schema: by path, `spec.template.spec`.
+    `embeds` gives schemas to fields that the type leaves open, by path: `spec.template.spec`.
     """
 
     name: str
@@ -280,8 +311,12 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Column, ...] = ()
     scale: ScalePaths | None = None
 
+    def marked_schema(self) -> Document:
+        """The schema of the whole object, with marks where Kubernetes' types are (kube/schemas/merged_lists.py)."""
+        return _root_schema(self.root, self.embeds)
+
     def document(self) -> Document:
-        """As it stands in a definition."""
+        """Return the version as a CRD contains it."""
         subresources: Document = {"status": {}}
         if self.scale:
             subresources["scale"] = self.scale.document()
@@ -289,7 +324,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
             "name": self.name,
             "served": self.served,
             "storage": self.storage,
-            "schema": {"openAPIV3Schema": _root(self.root, self.embeds)},
+            "schema": {"openAPIV3Schema": without_marks(self.marked_schema())},
             "subresources": subresources,
             "additionalPrinterColumns": [column.document() for column in self.columns],
         }
@@ -304,7 +339,7 @@ def definition(
     conversion: Mapping[str, Any] | None = None,
     singular: str = "",
 ) -> Document:
-    """The CustomResourceDefinition of a kind. Without `conversion`, versions differ in their name only."""
+    """Return the CustomResourceDefinition of a kind. Without `conversion`, versions differ only in their name."""
     names: Document = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
@@ -337,11 +372,11 @@ def webhook_conversion(
     ca_bundle: bytes = b"",
     review_versions: Sequence[str] = ("v1", "v1beta1"),
 ) -> Document:
-    """The stanza `spec.conversion` of a CRD whose objects a webhook converts.
+    """Return the stanza `spec.conversion` of a CRD whose objects a webhook converts.
 
-    The webhook is behind a `service` (namespace and name, port 443), or, when given, at the base `url`
-    (`https://host:9876`). `ca_bundle` is the PEM text of the CA that signs its certificate; empty: the API
-    server's own trust decides.
+    The webhook is behind a `service` (namespace and name, port 443) or, when given, at the base `url`
+    (`https://host:9876`). `ca_bundle` is the PEM text of the CA that signs its certificate; empty: the API server
+    uses its own trusted CAs.
     """
     client: Document = {}
     if url:
@@ -359,8 +394,8 @@ def webhook_conversion(
     }
 
 
-def _root(root: Any, embeds: Mapping[str, Document]) -> Document:
-    """The schema of a whole object: only `spec` can be required, the API server sees to the rest."""
+def _root_schema(root: Any, embeds: Mapping[str, Document]) -> Document:
+    """Return the schema of a whole object: only `spec` can be required, the API server handles the rest."""
     result = structural_schema(root)
     result["properties"]["metadata"] = {"type": "object"}
     result.pop("required", None)

@@ -4,9 +4,8 @@ class ──▶ of_class(): the first paragraph under `class X:`
 class ──▶ of_fields(): attribute name ──▶ the string below the attribute, its own or that of a base class
           left_out(): neither, for schemas that no person reads
 
-The strings below attributes exist in the source only, so they are read from there; where a program is run
-without its sources there are no descriptions, and nothing else is missing. The texts become what
-`kubectl explain` shows and what the reference page of the kinds lists.
+The strings below attributes exist only in the source, so they are read from there. A program without its sources has
+no descriptions, but everything else works. `kubectl explain` and the reference page of the kinds show these texts.
 """
 
 import ast
@@ -18,14 +17,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-__all__ = ["left_out", "of_class", "of_fields"]
+__all__ = ["are_left_out", "left_out", "of_class", "of_fields"]
 
 _LEFT_OUT: ContextVar[bool] = ContextVar("left_out", default=False)
 
 
 @contextmanager
 def left_out() -> Iterator[None]:
-    """Meanwhile nothing has a description, and no source is read: that takes longer than all else of a schema."""
+    """Leave descriptions out while the block runs, and read no source: that takes longer than the rest of a schema."""
     token = _LEFT_OUT.set(True)
     try:
         yield
@@ -33,32 +32,37 @@ def left_out() -> Iterator[None]:
         _LEFT_OUT.reset(token)
 
 
+def are_left_out() -> bool:
+    """Whether descriptions are left out just now."""
+    return _LEFT_OUT.get()
+
+
 def of_class(cls: type) -> str:
-    """The class's own docstring as one paragraph each; empty when it has none."""
-    return "" if _LEFT_OUT.get() else _plain(cls.__dict__.get("__doc__") or "")
+    """Return the class's own docstring with each paragraph on one line; empty without a docstring."""
+    return "" if are_left_out() else _to_plain_text(cls.__dict__.get("__doc__") or "")
 
 
 def of_fields(cls: type) -> Mapping[str, str]:
-    """The strings below the attributes, by attribute name; a class goes before its bases."""
-    return {} if _LEFT_OUT.get() else _of_fields(cls)
+    """Return the strings below the attributes, by attribute name; those of a class override those of its bases."""
+    return {} if are_left_out() else _of_fields(cls)
 
 
 @cache
 def _of_fields(cls: type) -> Mapping[str, str]:
     fields: dict[str, str] = {}
     for each in reversed(cls.__mro__):
-        fields |= _own(each)
+        fields |= _read_own(each)
     return fields
 
 
-def _own(cls: type) -> Mapping[str, str]:
+def _read_own(cls: type) -> Mapping[str, str]:
     node = _classes(cls.__module__).get(cls.__qualname__)
-    return {} if node is None else dict(_attributes(node))
+    return {} if node is None else dict(_read_attributes(node))
 
 
-def _attributes(node: ast.ClassDef) -> list[tuple[str, str]]:
+def _read_attributes(node: ast.ClassDef) -> list[tuple[str, str]]:
     return [
-        (statement.target.id, _plain(following.value.value))
+        (statement.target.id, _to_plain_text(following.value.value))
         for statement, following in zip(node.body, node.body[1:], strict=False)
         if isinstance(statement, ast.AnnAssign)
         and isinstance(statement.target, ast.Name)
@@ -70,7 +74,7 @@ def _attributes(node: ast.ClassDef) -> list[tuple[str, str]]:
 
 @cache
 def _classes(module: str) -> Mapping[str, ast.ClassDef]:
-    """The top-level classes of a module by name; none when its source cannot be had."""
+    """Return the top-level classes of a module by name; empty when its source is not available."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, TypeError, KeyError):
@@ -78,7 +82,9 @@ def _classes(module: str) -> Mapping[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _plain(text: str) -> str:
-    """Lines joined within paragraphs, backticks gone: `kubectl explain` wraps and marks nothing itself."""
+def _to_plain_text(text: str) -> str:
+    """Return the text with each paragraph on one line and without backticks: `kubectl explain` wraps lines but shows
+    no markup.
+    """
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(text))
     return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs).replace("`", "")

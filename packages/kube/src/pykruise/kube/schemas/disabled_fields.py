@@ -1,8 +1,8 @@
-"""Fields that an API server knows and drops without a word: those of features that are off.
+"""Fields of disabled features, which an API server knows and drops silently.
 
     a document of a definition + Release ──▶ without_disabled() ──▶ the document, without such fields
 
-Pure: what comes in is not changed. Rule: Kubernetes' dropDisabledFields, for pods and templates of pods.
+Pure: the input is not changed. Same rule as Kubernetes' dropDisabledFields, for pods and pod templates.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,7 +59,7 @@ _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def without_disabled(document: Mapping[str, Any], definition: str, release: Release) -> Document:
-    """The document without the fields of features that are off in this release."""
+    """Return the document without the fields of features that are disabled in this release."""
     if not release.off or not _holds_gated(definition, release):
         return dict(document)
     return _of_struct(document, definition, release)
@@ -75,7 +75,7 @@ def _of_struct(value: Mapping[str, Any], definition: str, release: Release) -> D
         known = fields.get(name)
         kept = part if known is None else _of_kind(part, known.kind, release)
         if name == _LIFECYCLE and part and not kept:
-            continue  # nothing but a stop signal, which is dropped
+            continue  # it contained only a stop signal, which is dropped
         result[name] = kept
     if definition == _SPEC:
         _drop_together(result, release)
@@ -97,8 +97,8 @@ def _of_kind(value: Any, kind: str, release: Release) -> Any:
 
 
 def _drop_together(spec: Document, release: Release) -> None:
-    """Drop the company of dropped fields: restart policies, image volumes with their mounts."""
-    if _drops(f"{_CORE}Container", "restartPolicyRules", release):
+    """Drop fields that depend on dropped fields: restart policies, image volumes with their mounts."""
+    if _is_dropped(f"{_CORE}Container", "restartPolicyRules", release):
         for field in _CONTAINERS:
             for container in spec.get(field) or ():
                 if field != "initContainers" or container.get("restartPolicy") != "Always":
@@ -107,9 +107,10 @@ def _drop_together(spec: Document, release: Release) -> None:
         _drop_image_volumes(spec)
 
 
-def _drops(definition: str, field: str, release: Release) -> bool:
-    """Whether the minor has the field, and not its feature. A field that it does not have at all is unknown, and what
-    belongs to it is refused."""
+def _is_dropped(definition: str, field: str, release: Release) -> bool:
+    """Whether the minor has the field, but its feature is disabled. A field that the minor does not have is unknown,
+    and fields that depend on it are refused.
+    """
     has_field = field in (fields_of(definition, release.minor) or {})
     return has_field and not release.has(GATED_FIELDS[definition, field])
 
@@ -119,14 +120,16 @@ def _drop_image_volumes(spec: Document) -> None:
     dropped = {volume.get("name") for volume in volumes if volume.get("image") is not None}
     if not dropped:
         return
-    _keep(spec, "volumes", [volume for volume in volumes if volume.get("image") is None])
+    _set_items(spec, "volumes", [volume for volume in volumes if volume.get("image") is None])
     for field in _CONTAINERS:
         for container in spec.get(field) or ():
             mounts = container.get("volumeMounts") or []
-            _keep(container, "volumeMounts", [mount for mount in mounts if mount.get("name") not in dropped])
+            _set_items(
+                container, "volumeMounts", [mount for mount in mounts if mount.get("name") not in dropped]
+            )
 
 
-def _keep(holder: Document, field: str, items: list[Any]) -> None:
+def _set_items(holder: Document, field: str, items: list[Any]) -> None:
     if items:
         holder[field] = items
     else:
@@ -135,7 +138,7 @@ def _keep(holder: Document, field: str, items: list[Any]) -> None:
 
 @cache
 def _holds_gated(definition: str, release: Release) -> bool:
-    """Whether documents of a definition may hold a field that is dropped."""
+    """Whether documents of a definition may contain a field that is dropped."""
     return not _PLACES_OF_RULES.isdisjoint(_reached(definition, release.minor))
 
 
@@ -150,11 +153,11 @@ def _reached(definition: str, minor: str) -> frozenset[str]:
         if (name := todo.pop()) in reached:
             continue
         reached.add(name)
-        todo += _targets(name, minor)
+        todo += _referenced_definitions(name, minor)
     return frozenset(reached)
 
 
-def _targets(definition: str, minor: str) -> Iterator[str]:
+def _referenced_definitions(definition: str, minor: str) -> Iterator[str]:
     for field in (fields_of(definition, minor) or {}).values():
         if (target := field.kind.lstrip("[]{}*")).startswith("io."):
             yield target

@@ -1,10 +1,10 @@
 """Facts that differ from minor to minor, read from the package's data.
 
-    <name>.json: what the newest minor has  ┐
-    <name>_before.json: what differs in     ├──▶ read_series(name, minor) ──▶ definitions with their fields
-        each minor from the one after it    ┘
+    <name>.json: facts of the newest minor         ┐
+    <name>_before.json: differences of each minor  ├──▶ read_series(name, minor) ──▶ definitions with their fields
+        from the next one                          ┘
 
-Pure, apart from the package's own data. tools/kubernetes_facts makes the files.
+Pure, except for reading the package's own data. tools/kubernetes_facts generates the files.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ __all__ = ["read_series"]
 
 @cache
 def read_series(name: str, minor: str) -> Mapping[str, Mapping[str, Any]]:
-    """Fields of each definition in a minor, one of MINORS. The newest minor's are read without the others."""
+    """Return the fields of each definition in a minor, one of MINORS. The newest minor is read without the others."""
     if minor == NEWEST_MINOR:
         newest: Mapping[str, Mapping[str, Any]] = orjson.loads(package_data("pykruise.kube", f"{name}.json"))
         return newest

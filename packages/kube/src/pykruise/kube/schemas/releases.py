@@ -1,9 +1,9 @@
-"""Which Kubernetes a cluster is: its minor, and the features that decide about pods.
+"""The Kubernetes release of a cluster: its minor, and the features that affect pods.
 
-    /version of an API server ──▶ minor_of() ──▶ release_of(minor) ──▶ Release: decoders, defaults and rules ask it
+    /version of an API server ──▶ minor_of() ──▶ release_of(minor) ──▶ Release, used by decoders, defaults and rules
 
-kube/data/gates.json says since which minor a feature gate is there, and since which it is on; a gate that it does not
-have is on in every minor that is known here. Pure.
+kube/data/gates.json records the minor in which each feature gate was added and the one in which it is on by default.
+A gate that is not in the file is on in every known minor. Pure.
 """
 
 import re
@@ -34,26 +34,26 @@ _VERSION: Final = re.compile(r"v?([0-9]+)[^.]*\.([0-9]+)")
 
 
 class Release(msgspec.Struct, frozen=True):
-    """One minor with the features of its API server: those that are on by default, or all that can be switched on."""
+    """A minor with the features of its API server: those that are on by default, or all that can be enabled."""
 
     minor: str
     """`1.37`: one of MINORS."""
     off: frozenset[str]
-    """Feature gates that decide about pods and are off."""
+    """Feature gates that affect pods and are off."""
 
     def has(self, gate: str) -> bool:
-        """Whether this feature gate is on."""
+        """Whether the feature gate is on."""
         return gate not in self.off
 
     def is_at_least(self, minor: str) -> bool:
-        """Whether it is this minor or a later one."""
+        """Whether the release is this minor or a later one."""
         return number_of(self.minor) >= number_of(minor)
 
 
 @cache
 def release_of(minor: str, *, possible: bool = False) -> Release:
-    """The release of a minor. `possible`: with all the feature gates that it has, also those that are off by default:
-    nothing is held against a field that an administrator may have switched on. Raises ValueError for one not in MINORS.
+    """Return the release of a minor. `possible`: enable all its feature gates, even those that are off by default,
+    because an administrator may have enabled them. Raises ValueError for a minor that is not in MINORS.
     """
     if minor not in MINORS:
         raise ValueError(f"Kubernetes {minor} is not known: there are {', '.join(MINORS)}")
@@ -67,9 +67,10 @@ def release_of(minor: str, *, possible: bool = False) -> Release:
 
 
 def minor_of(version: Mapping[str, Any] | str) -> str:
-    """The minor in MINORS that is nearest to a version: that of an API server (/version), or its gitVersion.
+    """Return the minor in MINORS that is nearest to a version: that of an API server (/version), or its gitVersion.
 
-    Vendors append to any part (`v1.32+gke.1`). What is no version is taken for the newest, which knows most.
+    Vendors append to any part (`v1.32+gke.1`). An invalid version counts as the newest minor, which has the most
+    features.
     """
     number = _number_in(version)
     if number is None:
@@ -78,19 +79,19 @@ def minor_of(version: Mapping[str, Any] | str) -> str:
 
 
 def is_known(version: Mapping[str, Any] | str) -> bool:
-    """Whether its minor is one of MINORS."""
+    """Whether the version's minor is one of MINORS."""
     number = _number_in(version)
     return number is not None and f"{number[0]}.{number[1]}" in MINORS
 
 
 def is_newer_than_known(version: Mapping[str, Any] | str) -> bool:
-    """Whether its minor comes after all that are known."""
+    """Whether the version's minor is newer than all known ones."""
     number = _number_in(version)
     return number is not None and number > number_of(NEWEST_MINOR)
 
 
 def number_of(minor: str) -> tuple[int, int]:
-    """A minor as numbers, by which minors can be compared. Raises ValueError for what is none."""
+    """Return a minor as numbers, which can be compared. Raises ValueError for an invalid one."""
     major, _, number = minor.partition(".")
     return int(major), int(number)
 
@@ -108,4 +109,4 @@ def _gates() -> Mapping[str, Mapping[str, str]]:
 
 
 NEWEST: Final = release_of(NEWEST_MINOR, possible=True)
-"""The newest minor, with every feature that it may have."""
+"""The newest minor, with every possible feature."""

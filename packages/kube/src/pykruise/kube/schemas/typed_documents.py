@@ -1,6 +1,6 @@
-"""Documents read into types: what a part of an object says, or which field of it cannot be read.
+"""Decodes documents into types, and names the field that cannot be decoded.
 
-document + type ──▶ read() ──▶ the typed value, or None and "<path>: <what is wrong>"
+document + type ──▶ read() ──▶ the typed value, or None and "<path>: <the mistake>"
 
 Pure.
 """
@@ -18,9 +18,9 @@ T = TypeVar("T")
 def read(
     value: Mapping[str, Any], kind: type[T], *, path: str, raw: Collection[str] = ()
 ) -> tuple[T | None, str]:
-    """The typed value, or None and `<path>: <what is wrong>`. A null field counts as absent.
+    """Return the typed value, or None and `<path>: <the mistake>`. A null field counts as absent.
 
-    Fields named in `raw` (templates) are taken as they are, nulls and all.
+    Fields named in `raw` (templates) are taken unchanged, with their nulls.
     """
     try:
         return msgspec.convert(without_nulls(value, raw=raw), kind), ""
@@ -30,7 +30,9 @@ def read(
 
 
 def without_nulls(value: Any, *, raw: Collection[str] = ()) -> Any:
-    """A null field is an absent one, here as everywhere in Kubernetes. Fields in `raw` are left as they are."""
+    """Return the value without null fields, which count as absent everywhere in Kubernetes. Fields in `raw` are
+    unchanged.
+    """
     if isinstance(value, Mapping):
         return {
             name: item if name in raw else without_nulls(item, raw=raw)

@@ -1,9 +1,9 @@
-"""Kubernetes' own types as they occur inside custom resources, and the scalars that schemas are made of.
+"""Kubernetes' own types as they occur inside custom resources, and the scalars of their schemas.
 
-kinds/<kind>/types.py ──▶ these ──▶ kube/schemas/crds.py (schemas), msgspec (decoding)
+kinds/<kind>/types.py ──▶ these types ──▶ kube/schemas/crds.py (schemas), msgspec (decoding)
 
-Only what API objects spell out in their schema is here; pod templates and the like stay documents. Field
-names, optional fields and defaults are Kubernetes'; a string below a field is what `kubectl explain` shows.
+The module has only types that API objects spell out in their schema; pod templates and the like stay documents. Field
+names, optional fields and defaults are Kubernetes'; `kubectl explain` shows the string below a field.
 """
 
 from functools import cache
@@ -54,11 +54,11 @@ __all__ = [
 Int32 = Annotated[int, integer("int32")]
 Int64 = Annotated[int, integer("int64")]
 Count = Annotated[int, integer("int32", required=True)]
-"""A number of a status that is always written, also when it is 0."""
+"""A number in a status that is always written, even when it is 0."""
 Time = Annotated[str, schema(format="date-time")]
 IntOrString = Annotated[int | str, int_or_string()]
 AnyObject = Annotated[dict[str, Any], schema(any_object=True)]
-"""An object that the schema leaves open: nothing in it is pruned or checked."""
+"""An object that the schema leaves open: nothing in it is pruned or validated."""
 StringList = Annotated[list[str], schema(list_type="atomic")]
 
 
@@ -67,10 +67,10 @@ class Typed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of statuses: what is."""
+    """Base of statuses: the observed state."""
 
     def document(self) -> Document:
-        """As it is written: required fields (`Count`) always, the rest only when there is something to say."""
+        """Return the status as it is written: required fields (`Count`) always, others only when they have a value."""
         always = _required(type(self))
         doc: Document = msgspec.to_builtins(self)
         return {field: value for field, value in doc.items() if value or field in always}
@@ -85,7 +85,7 @@ class ObjectMeta(Typed, frozen=True, kw_only=True):
     """Metadata that every object has."""
 
     name: str = ""
-    """Empty: made from `generate_name`."""
+    """Name of the object. Empty: the name is generated from `generate_name`."""
     generate_name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -101,17 +101,17 @@ class ObjectMeta(Typed, frozen=True, kw_only=True):
 
 
 class ApiObject(Typed, frozen=True, kw_only=True):
-    """One object as the API server stores it. A kind adds `spec` and `status`."""
+    """An object as the API server stores it. A kind adds `spec` and `status`."""
 
     api_version: str = ""
     """Group and version of the kind in which this object is written."""
     kind: str = ""
-    """Name of the kind of object."""
+    """Name of the kind."""
     metadata: Annotated[ObjectMeta, schema(any_metadata=True)]
 
 
 class TemplateMeta(Typed, frozen=True, kw_only=True):
-    """Labels and annotations that objects made from the template get."""
+    """Labels and annotations of the objects that are created from the template."""
 
     annotations: dict[str, str] | None = None
     """Annotations of the objects."""
@@ -123,14 +123,14 @@ class TemplateMeta(Typed, frozen=True, kw_only=True):
 
 
 class LabelSelectorRequirement(Typed, frozen=True, kw_only=True):
-    """One condition on a label; an object must meet all of them."""
+    """A condition on a label; an object must meet all of them."""
 
     key: str
-    """Key of the label."""
+    """Key of the label that the selector applies to."""
     operator: str
-    """One of In, NotIn, Exists and DoesNotExist."""
+    """Operator of the comparison: In, NotIn, Exists or DoesNotExist."""
     values: StringList | None = None
-    """Values to compare with: at least one for In and NotIn, none for the others."""
+    """Values to compare with: at least one for In and NotIn, empty for Exists and DoesNotExist."""
 
 
 class LabelSelector(Typed, frozen=True, kw_only=True):
@@ -146,92 +146,92 @@ Selector = Annotated[LabelSelector, schema(map_type="atomic")]
 
 
 class NodeSelectorRequirement(Typed, frozen=True, kw_only=True):
-    """One condition on a label or field of a node."""
+    """A condition on a label or field of a node."""
 
     key: str
     """Key of the label, or path of the field."""
     operator: str
-    """One of In, NotIn, Exists, DoesNotExist, Gt and Lt."""
+    """Operator of the comparison: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
     values: StringList | None = None
     """Values to compare with: at least one for In and NotIn, one whole number for Gt and Lt."""
 
 
 class NodeSelectorTerm(Typed, frozen=True, kw_only=True):
-    """Selects nodes: all its conditions must hold. A term without conditions selects none."""
+    """Selects nodes that meet all its conditions. A term without conditions selects no nodes."""
 
     match_expressions: Annotated[list[NodeSelectorRequirement], schema(list_type="atomic")] | None = None
     """Conditions on the labels of a node."""
     match_fields: Annotated[list[NodeSelectorRequirement], schema(list_type="atomic")] | None = None
-    """Conditions on the fields of a node; metadata.name is the only one Kubernetes knows."""
+    """Conditions on the fields of a node; metadata.name is the only supported field."""
 
 
 NodeSelector = Annotated[NodeSelectorTerm, schema(map_type="atomic")]
 
 
 class PreferredSchedulingTerm(Typed, frozen=True, kw_only=True):
-    """Nodes that are preferred, and how much."""
+    """Preferred nodes, and the weight of the preference."""
 
     preference: NodeSelector
-    """The nodes."""
+    """Selects the preferred nodes."""
     weight: Int32
-    """From 1 to 100; weights of all terms that a node meets add up."""
+    """Weight from 1 to 100. The weights of all terms that a node matches are added up."""
 
 
 class Toleration(Typed, frozen=True, kw_only=True):
-    """Lets pods be on nodes with a matching taint."""
+    """Allows pods to run on nodes with a matching taint."""
 
     effect: str = ""
-    """NoSchedule, PreferNoSchedule or NoExecute; empty matches all of them."""
+    """NoSchedule, PreferNoSchedule or NoExecute; empty matches all effects."""
     key: str = ""
-    """Key of the taint; empty, with operator Exists, matches every taint."""
+    """Key of the taint; empty with operator Exists matches every taint."""
     operator: str = ""
-    """Equal (the default) compares the value too, Exists does not."""
+    """Equal (the default) also compares the value, Exists does not."""
     toleration_seconds: Int64 | None = None
-    """How long a pod stays under a NoExecute taint; absent means for ever."""
+    """Seconds that a pod stays under a NoExecute taint; absent means forever."""
     value: str = ""
-    """Value of the taint, for Equal."""
+    """Value of the taint, for operator Equal."""
 
 
 # ── references ───────────────────────────────────────────────────────────────
 
 
 class LocalObjectReference(Typed, frozen=True, kw_only=True):
-    """An object of the same namespace."""
+    """Reference to an object in the same namespace."""
 
     name: Annotated[str, schema(default="")] = ""
     """Name of the object."""
 
 
 class ObjectFieldSelector(Typed, frozen=True, kw_only=True):
-    """A field of the pod."""
+    """Selects a field of the pod."""
 
     api_version: str = ""
-    """Version in which the path is written, v1 by default."""
+    """Version of the API in which the path is written, v1 by default."""
     field_path: str
     """Path of the field, such as metadata.labels['app']."""
 
 
 class ObjectReference(Typed, frozen=True, kw_only=True):
-    """Another object, by name and uid."""
+    """Reference to an object."""
 
     api_version: str = ""
     """Group and version of the object."""
     field_path: str = ""
-    """A part of the object, when only that is meant."""
+    """Path of a part of the object, if the reference is to that part only."""
     kind: str = ""
     """Kind of the object."""
     name: str = ""
     """Name of the object."""
     namespace: str = ""
-    """Namespace of the object; empty for one of the cluster."""
+    """Namespace of the object; empty for a cluster-scoped object."""
     resource_version: str = ""
-    """Version of the object that is meant, if one is."""
+    """Specific resourceVersion of the object, if any."""
     uid: str = ""
-    """Identity of the object: a namesake made later has another."""
+    """UID of the object: an object that is created later with the same name has another one."""
 
 
 class TargetReference(Typed, frozen=True, kw_only=True):
-    """A workload of the same namespace. Its version does not matter: group, kind and name do."""
+    """Reference to a workload in the same namespace, by group, kind and name. The version is ignored."""
 
     api_version: str
     """Group and version of the workload."""
@@ -245,20 +245,20 @@ class TargetReference(Typed, frozen=True, kw_only=True):
 
 
 class Condition(Typed, frozen=True, kw_only=True):
-    """One aspect of the state, in Kubernetes' standard form."""
+    """An aspect of the state, in Kubernetes' standard form."""
 
     last_transition_time: Time
-    """When the status last changed."""
+    """Last time the status of the condition changed."""
     message: Annotated[str, schema(max_length=32768)]
-    """Details for people; may be empty."""
+    """Human readable details; may be empty."""
     observed_generation: Annotated[int, integer("int64", minimum=0)] | None = None
-    """The metadata.generation that was looked at."""
+    """The metadata.generation that the condition was set for."""
     reason: Annotated[
         str, schema(min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
     ]
-    """Why, in one word for programs."""
+    """Programmatic identifier of the reason, in CamelCase."""
     status: Annotated[str, schema(enum=("True", "False", "Unknown"))]
-    """True, False or Unknown."""
+    """Status of the condition: True, False or Unknown."""
     type: Annotated[
         str,
         schema(
@@ -269,43 +269,43 @@ class Condition(Typed, frozen=True, kw_only=True):
             ),
         ),
     ]
-    """Subject of the condition."""
+    """Type of the condition."""
 
 
 class PlainCondition(Typed, frozen=True, kw_only=True):
-    """One aspect of the state."""
+    """An aspect of the state."""
 
     last_transition_time: Time | None = None
-    """When the status last changed."""
+    """Last time the status of the condition changed."""
     message: str = ""
-    """Details for people."""
+    """Human readable details."""
     reason: str = ""
-    """Why, in one word for programs."""
+    """Programmatic identifier of the reason, in CamelCase."""
     status: str
-    """True, False or Unknown."""
+    """Status of the condition: True, False or Unknown."""
     type: str
-    """Subject of the condition."""
+    """Type of the condition."""
 
 
 class JobCondition(PlainCondition, frozen=True, kw_only=True):
-    """One aspect of the state of something that ends."""
+    """An aspect of the state of an object that runs to completion."""
 
     last_probe_time: Time | None = None
-    """When this was last looked at."""
+    """Last time the condition was checked."""
 
 
-# ── what containers do ───────────────────────────────────────────────────────
+# ── actions of containers ────────────────────────────────────────────────────
 
 
 class ExecAction(Typed, frozen=True, kw_only=True):
-    """A command that is run in the container; exit code 0 is success."""
+    """A command to run in the container; exit code 0 is success."""
 
     command: StringList | None = None
-    """The command and its arguments; no shell is involved."""
+    """The command and its arguments; it does not run in a shell."""
 
 
 class HttpHeader(Typed, frozen=True, kw_only=True):
-    """One header of a request."""
+    """A header of a request."""
 
     name: str
     """Name of the header."""
@@ -317,7 +317,7 @@ class HttpGetAction(Typed, frozen=True, kw_only=True):
     """A GET request to the container; a status from 200 to 399 is success."""
 
     host: str = ""
-    """Host to ask, the pod's address by default."""
+    """Host to connect to, the pod's IP by default."""
     http_headers: Annotated[list[HttpHeader], schema(list_type="atomic")] | None = None
     """Headers of the request."""
     path: str = ""
@@ -329,36 +329,36 @@ class HttpGetAction(Typed, frozen=True, kw_only=True):
 
 
 class TcpSocketAction(Typed, frozen=True, kw_only=True):
-    """A connection to the container; that it opens is success."""
+    """A TCP connection to the container; opening it is success."""
 
     host: str = ""
-    """Host to connect to, the pod's address by default."""
+    """Host to connect to, the pod's IP by default."""
     port: IntOrString
     """Port by number, or by its name in the container."""
 
 
 class GrpcAction(Typed, frozen=True, kw_only=True):
-    """A gRPC health check."""
+    """A gRPC health check of the container."""
 
     port: Int32
-    """Port by number."""
+    """Number of the port."""
     service: Annotated[str, schema(default="")] = ""
-    """Service to ask about; empty asks about the server as a whole."""
+    """Service to check; empty checks the server as a whole."""
 
 
 class ContainerPort(Typed, frozen=True, kw_only=True):
-    """A port of a container."""
+    """A network port of a container."""
 
     container_port: Int32
     """Number of the port."""
     host_ip: str = msgspec.field(name="hostIP", default="")
-    """Address of the node that the port is bound to."""
+    """Host IP to bind the port to."""
     host_port: Int32 = 0
-    """Port of the node that leads here."""
+    """Port of the node that is forwarded to the container port."""
     name: str = ""
-    """Name by which probes and services call the port."""
+    """Name of the port, by which probes and services refer to it."""
     protocol: Annotated[str, schema(default="TCP")] = "TCP"
-    """TCP, UDP or SCTP."""
+    """Protocol of the port: TCP, UDP or SCTP."""
 
 
 class Probe(Typed, frozen=True, kw_only=True):
@@ -366,7 +366,7 @@ class Probe(Typed, frozen=True, kw_only=True):
 
     exec: ExecAction | None = None
     failure_threshold: Int32 = 0
-    """Failures in a row after which the check has failed; 3 by default."""
+    """Consecutive failures after which the check counts as failed; 3 by default."""
     grpc: GrpcAction | None = None
     http_get: HttpGetAction | None = None
     initial_delay_seconds: Int32 = 0
@@ -374,9 +374,9 @@ class Probe(Typed, frozen=True, kw_only=True):
     period_seconds: Int32 = 0
     """Seconds between checks; 10 by default."""
     success_threshold: Int32 = 0
-    """Successes in a row after which the check has succeeded; 1 by default."""
+    """Consecutive successes after which the check counts as succeeded; 1 by default."""
     tcp_socket: TcpSocketAction | None = None
     termination_grace_period_seconds: Int64 | None = None
-    """Seconds that the pod has for its end when the check fails."""
+    """Seconds that the pod has to terminate after the check fails."""
     timeout_seconds: Int32 = 0
-    """Seconds until a check counts as failed; 1 by default."""
+    """Seconds after which a check times out; 1 by default."""

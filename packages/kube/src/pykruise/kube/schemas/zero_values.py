@@ -1,8 +1,8 @@
-"""Nulls in lists and maps, as Go reads them: each is the zero value of its type.
+"""Nulls in lists and maps, as Go decodes them: each becomes the zero value of its type.
 
-value + its type ──▶ filled() ──▶ the value without such nulls     (`containers: [null]` is one that says nothing)
+value + its type ──▶ filled() ──▶ the value without such nulls     (`containers: [null]` has one empty container)
 
-Pure: what comes in is not changed. A null field of an object is an absent one, and stays.
+Pure: the input is not changed. A null field of an object is an absent field, and stays.
 """
 
 from typing import Any, Final
@@ -15,16 +15,18 @@ _ZEROS: Final = {"bool": False, "int32": 0, "int64": 0, "intOrString": 0, "quant
 
 
 def filled(value: Any, kind: str, *, amounts: bool = False) -> Any:
-    """The value of a type as `Field.kind` names it. What is of another type stays. `amounts`: all of them are 0."""
+    """Return the value with zero values for nulls; `kind` is that of `BuiltinField.kind`. A value of another type is
+    returned unchanged. `amounts`: replace all quantities by 0.
+    """
     kind = kind.removeprefix("*")
     if kind == "quantity" and amounts:
         return _ZEROS[kind]
     if kind.startswith("[]") and isinstance(value, list):
-        return [_item(item, kind[2:], amounts) for item in value]
+        return [_fill_item(item, kind[2:], amounts) for item in value]
     if not isinstance(value, dict):
         return value
     if kind.startswith("{}"):
-        return {name: _item(part, kind[2:], amounts) for name, part in value.items()}
+        return {name: _fill_item(part, kind[2:], amounts) for name, part in value.items()}
     fields = fields_of(kind) or {}
     return {
         name: filled(part, fields[name].kind, amounts=amounts)
@@ -34,7 +36,7 @@ def filled(value: Any, kind: str, *, amounts: bool = False) -> Any:
     }
 
 
-def _item(value: Any, kind: str, amounts: bool) -> Any:
+def _fill_item(value: Any, kind: str, amounts: bool) -> Any:
     if value is not None:
         return filled(value, kind, amounts=amounts)
     return {} if fields_of(kind) is not None else _ZEROS.get(kind)

@@ -1,8 +1,9 @@
-"""Label selectors in CEL, the language of match conditions: an API server decides with them whom to ask.
+"""Label selectors in CEL, the language of match conditions, with which an API server decides whether to call a
+webhook.
 
 Selector, namespaces ──▶ Meant ──▶ meant_by() ──▶ text that holds for the selected objects
 
-Pure. What cannot be said in CEL holds for every object: asked about too much, never about too little.
+Pure. A condition that CEL cannot express holds for every object: a webhook may be called too often, never too rarely.
 """
 
 import json
@@ -21,7 +22,7 @@ NEVER: Final = "false"
 
 MOST_TERMS: Final = 64
 MOST_NAMESPACES: Final = 256
-"""More than these make an expression that costs an API server more than the calls it spares."""
+"""Most namespaces in an expression: with more, it costs an API server more than the saved calls."""
 
 _LABELS: Final = "object.metadata.labels"
 
@@ -32,15 +33,17 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
     selector: Selector
     """Selector of labels."""
     namespaces: tuple[str, ...] = ()
-    """Only in these; empty: in all."""
+    """Namespaces of the objects; empty: all namespaces."""
 
 
 Interests = Mapping[str, Sequence[Meant]]
-"""Interests of the objects of a kind, by the kind's name. Without an entry it is not known: perhaps everything."""
+"""Selected objects by the name of the kind that selects them. A kind without an entry may select every object."""
 
 
 def any_of(terms: Iterable[str]) -> str:
-    """One of these holds. The text depends on which terms there are, not on their order or number."""
+    """Return text that holds when one of the terms holds. It depends on the set of terms, not on their order or
+    number.
+    """
     result = sorted(set(terms) - {NEVER})
     if ALWAYS in result or len(result) > MOST_TERMS:
         return ALWAYS
@@ -50,7 +53,7 @@ def any_of(terms: Iterable[str]) -> str:
 
 
 def both(text: str, other: str) -> str:
-    """Both hold."""
+    """Return text that holds when both terms hold."""
     if NEVER in (text, other):
         return NEVER
     terms = [term for term in (text, other) if term != ALWAYS]
@@ -58,35 +61,39 @@ def both(text: str, other: str) -> str:
 
 
 def meant_by(interests: Interests, kind: str) -> str:
-    """That some object of the kind means `object`, a namespaced one of `request`."""
+    """Return text that holds when an object of the kind selects `object` (in the namespace of `request`, if
+    namespaced).
+    """
     if kind not in interests:
         return ALWAYS
     meants = interests[kind]
     by_selector: dict[str, set[str] | None] = {}
     for meant in meants:
-        term = _selected(meant.selector)
+        term = _selector_term(meant.selector)
         places = by_selector.setdefault(term, set())
         if places is not None and meant.namespaces:
             places.update(meant.namespaces)
         else:
             by_selector[term] = None
-    return any_of(_within(places, term) for term, places in by_selector.items())
+    return any_of(_in_namespaces(places, term) for term, places in by_selector.items())
 
 
-def _within(namespaces: set[str] | None, term: str) -> str:
+def _in_namespaces(namespaces: set[str] | None, term: str) -> str:
     if namespaces is None or len(namespaces) > MOST_NAMESPACES or any(map(is_dns1123_label, namespaces)):
         return term
-    return both(f"request.namespace in {_texts(namespaces)}", term)
+    return both(f"request.namespace in {_list_of(namespaces)}", term)
 
 
-def _selected(selector: Selector) -> str:
+def _selector_term(selector: Selector) -> str:
     if selector.selects_nothing:
         return NEVER
-    terms = [term for requirement in selector.requirements if (term := _required(requirement)) != ALWAYS]
+    terms = [
+        term for requirement in selector.requirements if (term := _requirement_term(requirement)) != ALWAYS
+    ]
     return " && ".join(terms) or ALWAYS
 
 
-def _required(requirement: Requirement) -> str:
+def _requirement_term(requirement: Requirement) -> str:
     if is_valid_label_key(requirement.key) or any(map(is_valid_label_value, requirement.values)):
         return ALWAYS
     has = f'has({_LABELS}) && "{requirement.key}" in {_LABELS}'
@@ -96,11 +103,11 @@ def _required(requirement: Requirement) -> str:
         case SelectorOperator.DOES_NOT_EXIST:
             return f"!({has})"
         case SelectorOperator.EQUALS | SelectorOperator.DOUBLE_EQUALS | SelectorOperator.IN:
-            return f'{has} && {_LABELS}["{requirement.key}"] in {_texts(requirement.values)}'
+            return f'{has} && {_LABELS}["{requirement.key}"] in {_list_of(requirement.values)}'
         case SelectorOperator.NOT_EQUALS | SelectorOperator.NOT_IN:
-            return f'!({has} && {_LABELS}["{requirement.key}"] in {_texts(requirement.values)})'
+            return f'!({has} && {_LABELS}["{requirement.key}"] in {_list_of(requirement.values)})'
     return ALWAYS
 
 
-def _texts(values: Iterable[str]) -> str:
+def _list_of(values: Iterable[str]) -> str:
     return json.dumps(sorted(values))

@@ -1,12 +1,12 @@
-"""When a cron schedule is due, as Kubernetes' CronJobs read it.
+"""Times of a cron schedule, as Kubernetes' CronJobs read it.
 
 text, zone ──▶ parse_schedule() ──▶ Schedule.next(after) ──▶ the next instant, or None when there is none
-                                ──▶ ticks_between()      ──▶ the latest instant of a span, and how many it has
+                                ──▶ ticks_between()      ──▶ the latest instant of a span, and their number
 
-Pure. Five fields (minute, hour, day of the month, month, day of the week) with `*`, `?`, names, ranges, steps and
-lists, the words `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly` and `@annually`, and
-`@every 1h30m`. Days are those of either day field when both say something, as in every cron; days of the week go
-from 0 (Sunday) to 6. What falls into an hour that daylight saving leaves out is left out.
+Pure. Schedules have five fields (minute, hour, day of the month, month, day of the week) with `*`, `?`, names,
+ranges, steps and lists, or are one of the words `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`,
+`@annually` and `@every 1h30m`. When both day fields are restricted, a day must match one of them, as in every cron;
+days of the week are numbered from 0 (Sunday) to 6. Times in an hour that daylight saving time skips are skipped.
 """
 
 import re
@@ -56,29 +56,29 @@ _UNITS: Final = {
     "µs": Fraction(1, 1_000_000),
     "ns": Fraction(1, 1_000_000_000),
 }
-_HORIZON_YEARS: Final = 5  # a day that has not come by then (February 30) never comes
+_HORIZON_YEARS: Final = 5  # a date that has not occurred by then (February 30) never occurs
 
 
 class ScheduleError(ValueError):
-    """A text that is no schedule."""
+    """The text is not a valid schedule."""
 
 
 class UnknownZoneError(ScheduleError):
-    """Its time zone is none."""
+    """The schedule's time zone is unknown."""
 
 
 class Every(msgspec.Struct, frozen=True):
-    """Always so many seconds after the time before."""
+    """A schedule with a fixed number of seconds between times."""
 
     seconds: int
 
     def next(self, after: Instant) -> Instant | None:
-        """The next time; it falls on a whole second."""
+        """Return the next time, which is a whole second."""
         return float(int(after) + self.seconds)
 
 
 class Fields(msgspec.Struct, frozen=True, kw_only=True):
-    """At these minutes of these hours of these days."""
+    """A schedule at these minutes of these hours of these days."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -86,20 +86,20 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
     months: frozenset[int]
     weekdays: frozenset[int]
     any_day: bool
-    """Whether a day field says nothing: then both must match, else one of them."""
+    """Whether a day field matches every day: then a day must match both fields, else one of them."""
     zone: tzinfo
 
     def next(self, after: Instant) -> Instant | None:
-        """The first time after that instant; None when there is none within five years."""
+        """Return the first time after that instant; None when there is none within five years."""
         moment = float(int(after // 60) * 60 + 60)
-        last_year = self._local(moment).year + _HORIZON_YEARS
-        while moment < LAST and (local := self._local(moment)).year <= last_year:
+        last_year = self._to_local(moment).year + _HORIZON_YEARS
+        while moment < LAST and (local := self._to_local(moment)).year <= last_year:
             if local.month not in self.months:
                 first = local.replace(day=1, hour=0, minute=0, fold=0)
-                moment = self._later(moment, (first + timedelta(days=32)).replace(day=1))
+                moment = self._move_to(moment, (first + timedelta(days=32)).replace(day=1))
             elif not self._is_day(local):
                 midnight = local.replace(hour=0, minute=0, fold=0)
-                moment = self._later(moment, midnight + timedelta(days=1))
+                moment = self._move_to(moment, midnight + timedelta(days=1))
             elif local.hour not in self.hours:
                 moment += 3600 - local.minute * 60
             elif local.minute not in self.minutes:
@@ -108,11 +108,11 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
                 return moment
         return None
 
-    def _local(self, moment: Instant) -> datetime:
+    def _to_local(self, moment: Instant) -> datetime:
         return datetime.fromtimestamp(within_calendar(moment), self.zone)
 
     @staticmethod
-    def _later(moment: Instant, wanted: datetime) -> Instant:
+    def _move_to(moment: Instant, wanted: datetime) -> Instant:
         return max(moment + 60, wanted.timestamp())
 
     def _is_day(self, local: datetime) -> bool:
@@ -127,15 +127,15 @@ class Ticks(msgspec.Struct, frozen=True, kw_only=True):
     """The times of a schedule in a span."""
 
     latest: Instant | None
-    """None: there is none."""
+    """The latest time; None: there is none."""
     count: int
-    """How many there are, as far as was counted."""
+    """Number of times, as far as they were counted."""
 
 
 def ticks_between(schedule: Schedule, after: Instant, until: Instant, *, most: int) -> Ticks:
-    """The times after `after` and not after `until`: the latest, and how many, counted up to `most`.
+    """Return the latest time after `after` and not after `until`, and the number of such times, counted up to `most`.
 
-    It does not walk through all of them: however long the span, it costs about as much as a day of the schedule.
+    It does not visit all times: however long the span, the cost is about that of one day of the schedule.
     """
     if isinstance(schedule, Every):
         first = int(after)
@@ -149,13 +149,15 @@ def ticks_between(schedule: Schedule, after: Instant, until: Instant, *, most: i
         latest = moment
         count += 1
         if count == most:
-            return Ticks(latest=_latest(schedule, moment, until), count=count)
+            return Ticks(latest=_find_latest(schedule, moment, until), count=count)
         moment = schedule.next(moment)
     return Ticks(latest=latest, count=count)
 
 
-def _latest(schedule: Fields, known: Instant, until: Instant) -> Instant:
-    """The latest time up to `until`; `known` is one. Looks back from the end, in spans that grow."""
+def _find_latest(schedule: Fields, known: Instant, until: Instant) -> Instant:
+    """Return the latest time up to `until`; `known` is such a time. Searches backwards from the end, in growing
+    spans.
+    """
     span = 3600.0
     while until - span > known:
         result = schedule.next(until - span)
@@ -169,7 +171,7 @@ def _latest(schedule: Fields, known: Instant, until: Instant) -> Instant:
 
 
 def parse_schedule(text: str, *, zone: str = "") -> Schedule:
-    """The schedule of a text, in UTC or in a zone (`Europe/Berlin`; one in the text goes first).
+    """Return the schedule of a text, in UTC or in a zone (`Europe/Berlin`; a zone in the text takes precedence).
 
     Raises ScheduleError.
     """
@@ -178,7 +180,7 @@ def parse_schedule(text: str, *, zone: str = "") -> Schedule:
         named, _, text = text.partition(" ")
         zone, text = named.partition("=")[2], text.strip()
     if text.startswith("@every "):
-        return Every(_seconds(text.removeprefix("@every ")))
+        return Every(_parse_seconds(text.removeprefix("@every ")))
     if text.startswith("@"):
         if text not in _WORDS:
             raise ScheduleError(f"unrecognized descriptor: {text}")
@@ -187,20 +189,20 @@ def parse_schedule(text: str, *, zone: str = "") -> Schedule:
     if len(fields) != 5:
         raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     minute, hour, day, month, weekday = fields
-    days, any_day = _field(day, 1, 31)
-    weekdays, any_weekday = _field(weekday, 0, 6, _DAYS)
+    days, any_day = _parse_field(day, 1, 31)
+    weekdays, any_weekday = _parse_field(weekday, 0, 6, _DAYS)
     return Fields(
-        minutes=_field(minute, 0, 59)[0],
-        hours=_field(hour, 0, 23)[0],
+        minutes=_parse_field(minute, 0, 59)[0],
+        hours=_parse_field(hour, 0, 23)[0],
         days=days,
-        months=_field(month, 1, 12, _MONTHS)[0],
+        months=_parse_field(month, 1, 12, _MONTHS)[0],
         weekdays=weekdays,
         any_day=any_day or any_weekday,
-        zone=_zone(zone),
+        zone=_find_zone(zone),
     )
 
 
-def _zone(name: str) -> tzinfo:
+def _find_zone(name: str) -> tzinfo:
     if not name:
         return UTC
     try:
@@ -209,27 +211,27 @@ def _zone(name: str) -> tzinfo:
         raise UnknownZoneError(f"provided bad location {name}: unknown time zone {name}") from err
 
 
-def _seconds(text: str) -> int:
-    """Whole seconds, at least one. Rule: Go's durations, `1h30m` or `1.5h`."""
+def _parse_seconds(text: str) -> int:
+    """Parse whole seconds, at least one. Same rule as Go's durations, `1h30m` or `1.5h`."""
     if _DURATION.fullmatch(text.strip()) is None:
         raise ScheduleError(f"failed to parse duration @every {text}")
-    total = sum((Fraction(number) * _UNITS[unit] for number, unit in _parts(text)), Fraction(0))
+    total = sum((Fraction(number) * _UNITS[unit] for number, unit in _split_duration(text)), Fraction(0))
     return max(1, int(total))
 
 
-def _parts(text: str) -> list[tuple[str, str]]:
+def _split_duration(text: str) -> list[tuple[str, str]]:
     return [(f"0{number}".rstrip("."), unit) for number, unit in _PARTS.findall(text)]
 
 
-def _field(
+def _parse_field(
     text: str, least: int, most: int, names: Mapping[str, int] | None = None
 ) -> tuple[frozenset[int], bool]:
-    """The values of a field, and whether it says nothing."""
+    """Return the values of a field, and whether it matches every value."""
     values: set[int] = set()
     says_nothing = False
     for part in filter(None, text.split(",")):
         span, slash, step_text = part.partition("/")
-        step = _number(step_text, None) if slash else 1
+        step = _parse_number(step_text, None) if slash else 1
         if step < 1:
             raise ScheduleError(f"step of range should be a positive number: {part}")
         first, dash, last = span.partition("-")
@@ -237,9 +239,9 @@ def _field(
             low, high = least, most
             says_nothing = says_nothing or step == 1
         else:
-            low = _number(first, names)
-            # `5/15` goes on to the end.
-            high = _number(last, names) if dash else (most if slash else low)
+            low = _parse_number(first, names)
+            # `5/15` continues to the end.
+            high = _parse_number(last, names) if dash else (most if slash else low)
         if low < least:
             raise ScheduleError(f"beginning of range ({low}) below minimum ({least}): {part}")
         if high > most:
@@ -250,7 +252,7 @@ def _field(
     return frozenset(values), says_nothing
 
 
-def _number(text: str, names: Mapping[str, int] | None) -> int:
+def _parse_number(text: str, names: Mapping[str, int] | None) -> int:
     if names is not None and text.lower() in names:
         return names[text.lower()]
     if not (text.isascii() and text.isdigit()):

@@ -1,4 +1,6 @@
-"""Durations as Go programs take them on the command line: `15s`, `2m0s`, `1h30m`, `500ms`; and for people. Pure."""
+"""Durations as Go programs write them on the command line (`15s`, `2m0s`, `1h30m`, `500ms`), and durations for
+people. Pure.
+"""
 
 import re
 
@@ -10,9 +12,9 @@ _PARTS = re.compile(f"(?:{_PART.pattern})+")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration. `0` needs no unit, anything else does; a sign may go first.
+    """Parse a duration into seconds. Only `0` needs no unit; a sign may precede the number.
 
-    Raises ValueError for anything else. Rule: Go's time.ParseDuration.
+    Raises ValueError for anything else. Same rule as Go's time.ParseDuration.
     """
     sign, rest = (-1.0 if text.startswith("-") else 1.0), text.lstrip("+-")
     if len(text) - len(rest) <= 1:
@@ -24,7 +26,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """`2m0s`, `15s`, `500ms`: what `parse_duration` reads back; at most milliseconds are written."""
+    """Return `2m0s`, `15s` or `500ms`, a text that `parse_duration` reads; the precision is milliseconds."""
     milliseconds = round(abs(seconds) * 1000)
     sign = "-" if seconds < 0 and milliseconds else ""
     if milliseconds < 1000:
@@ -38,7 +40,7 @@ def format_duration(seconds: float) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """`45s`, `3m20s`, `2h5m`: for people; at most seconds, and of hours no seconds."""
+    """Return `45s`, `3m20s` or `2h5m` for people; the precision is seconds, and minutes with hours."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

@@ -2,7 +2,7 @@
 
 text ──▶ parse_field_selector() ──▶ FieldSelector ──▶ matches(fields)
 
-Pure. Rules: Kubernetes' fields package, its escapes with them.
+Pure. Same rules as Kubernetes' fields package, including its escapes.
 """
 
 import re
@@ -21,7 +21,7 @@ _ESCAPED = re.compile(r"\\(.?)|([,=])", re.DOTALL)
 
 
 class FieldRequirement(msgspec.Struct, frozen=True):
-    """One term of a field selector: `field` equals `value`, or (`negated`) does not."""
+    """A term of a field selector: `field` equals `value`, or does not (`negated`)."""
 
     field: str
     value: str
@@ -37,21 +37,21 @@ class FieldRequirement(msgspec.Struct, frozen=True):
 
 
 class FieldSelector(msgspec.Struct, frozen=True):
-    """A field selector: all terms must hold; none at all matches everything."""
+    """A field selector: all terms must hold. Without terms it matches everything."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, get: Callable[[str], str]) -> bool:
-        """Whether it selects the object whose fields `get` returns as text (absent fields: empty text)."""
+        """Whether the selector matches the object whose fields `get` returns as text (absent fields: empty text)."""
         return all((get(term.field) == term.value) is not term.negated for term in self.requirements)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it selects every object."""
+        """Whether the selector matches every object."""
         return not self.requirements
 
     def required_value(self, field: str) -> str | None:
-        """The value a field must have to be selected, or None when the selector does not fix it."""
+        """Return the value that a field must have, or None when the selector does not require one value."""
         for term in self.requirements:
             if term.field == field and not term.negated:
                 return term.value
@@ -62,20 +62,19 @@ class FieldSelector(msgspec.Struct, frozen=True):
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """The selector of a query parameter: `metadata.name=x,status.phase!=Running` (`==` is `=`).
+    """Parse the selector of a query parameter: `metadata.name=x,status.phase!=Running` (`==` is `=`).
 
-    In a value, a comma, an equals sign and a backslash are escaped with a backslash. Which fields a
-    resource supports is not checked here. Raises SelectorError.
-    Rule: Kubernetes' `fields.ParseSelector`.
+    In a value, a backslash escapes a comma, an equals sign and a backslash. Whether a resource supports the fields is
+    not checked here. Raises SelectorError. Same rule as Kubernetes' `fields.ParseSelector`.
     """
     terms = sorted(term for term in _TERMS.findall(text) if term)
     requirements = [_field_requirement(term, text) for term in terms]
-    # `=` alone names neither field nor value: it restricts nothing.
+    # `=` alone names neither a field nor a value, so it restricts nothing.
     return FieldSelector(tuple(term for term in requirements if term.field or term.value))
 
 
 def escape_field_value(value: str) -> str:
-    """A value as it must be written in a field selector."""
+    """Return a value in the form in which a field selector contains it."""
     return re.sub(r"[\\,=]", r"\\\g<0>", value)
 
 

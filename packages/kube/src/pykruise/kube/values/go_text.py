@@ -1,7 +1,7 @@
-"""Values in error messages, written the way Kubernetes' own messages write them.
+"""Values in error messages, written as in Kubernetes' own messages.
 
-The API server's texts come from Go's formatting (`%q`, `%v`); people and scripts compare them, so the
-sandbox and admission use the same form. Pure.
+The API server's texts come from Go's formatting (`%q`, `%v`). People and scripts compare them, so the sandbox and
+admission use the same form. Pure.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, Final
 __all__ = ["LONGEST_EXCERPT", "excerpt", "go_json", "go_type", "html_escaped", "quoted", "shown"]
 
 LONGEST_EXCERPT: Final = 256
-"""How many characters of a value a message repeats: a name of two megabytes must not come back six times."""
+"""Most characters of a value in a message: a name of two megabytes must not be returned six times."""
 
 _ESCAPES = {
     '"': '\\"',
@@ -28,17 +28,17 @@ _ESCAPES = {
 
 
 def excerpt(text: str, most: int = LONGEST_EXCERPT) -> str:
-    """The text for a message: its beginning, and `…` where it goes on beyond `most` characters."""
+    """Return the text for a message: at most `most` characters from its beginning, and `…` if it is longer."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def quoted(text: str) -> str:
-    """A string in double quotes, with everything unprintable escaped (Go's `%q`)."""
-    return '"' + "".join(_ESCAPES.get(char) or _printable(char) for char in text) + '"'
+    """Return a string in double quotes, with unprintable characters escaped (Go's `%q`)."""
+    return '"' + "".join(_ESCAPES.get(char) or _escape(char) for char in text) + '"'
 
 
 def shown(value: Any) -> str:
-    """A JSON value as Go's `%v` shows it: `map[image:nginx ports:[map[containerPort:80]]]`, keys sorted."""
+    """Return a JSON value as Go's `%v` shows it: `map[image:nginx ports:[map[containerPort:80]]]`, keys sorted."""
     match value:
         case None:
             return "<nil>"
@@ -49,12 +49,12 @@ def shown(value: Any) -> str:
         case list() | tuple():
             return "[" + " ".join(map(shown, value)) + "]"
         case float():
-            return _float(value)
+            return _format_float(value)
     return str(value)
 
 
 def go_type(value: Any) -> str:
-    """Go's name for the type of a decoded JSON value."""
+    """Return Go's name for the type of a decoded JSON value."""
     match value:
         case None:
             return "%!s(<nil>)"
@@ -71,8 +71,8 @@ def go_type(value: Any) -> str:
     return "map[string]interface {}"
 
 
-def _float(value: float) -> str:
-    """Shortest digits that give the number back; powers of ten below -4 and from 6 on in scientific form."""
+def _format_float(value: float) -> str:
+    """Return the shortest digits that restore the number; exponents below -4 and from 6 on use scientific notation."""
     sign, digits, _ = (number := Decimal(repr(value)).normalize()).as_tuple()
     power = number.adjusted()
     if -4 <= power < 6 or not value:
@@ -82,7 +82,7 @@ def _float(value: float) -> str:
     return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02}"
 
 
-def _printable(char: str) -> str:
+def _escape(char: str) -> str:
     if char == " " or char.isprintable():
         return char
     code = ord(char)
@@ -92,12 +92,12 @@ def _printable(char: str) -> str:
 
 
 def go_json(value: Any, *, sort_keys: bool = False) -> str:
-    """JSON text as Go's `encoding/json` writes it: compact, with five characters escaped inside strings."""
+    """Return JSON text as Go's `encoding/json` writes it: compact, with five characters escaped inside strings."""
     return html_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys))
 
 
 def html_escaped(text: str) -> str:
-    """JSON text with the five characters escaped that Go escapes; only strings can hold them."""
+    """Return JSON text with the five characters escaped that Go escapes; only strings can contain them."""
     for char in "<>&\u2028\u2029":
         if char in text:
             text = text.replace(char, f"\\u{ord(char):04x}")

@@ -1,4 +1,4 @@
-"""Kinds in whichever version: what references to workloads are compared by.
+"""Kinds in any version, by which references to workloads are compared.
 
 apiVersion + kind ──▶ group_kind() ──▶ GroupKind
 
@@ -13,14 +13,16 @@ __all__ = ["GroupKind", "group_kind", "group_of"]
 
 
 class GroupKind(NamedTuple):
-    """A kind in whichever version."""
+    """A kind in any version."""
 
     group: str
     kind: str
 
 
 def group_of(api_version: str) -> str | None:
-    """The group of an apiVersion, empty for core; None: it is none, or could be no part of a path."""
+    """Return the group of an apiVersion, empty for core. None: the apiVersion is invalid, or cannot be part of a
+    path.
+    """
     parts = api_version.split("/")
     if not 1 <= len(parts) <= 2 or not all(map(is_group_part, parts)):
         return None
@@ -28,6 +30,6 @@ def group_of(api_version: str) -> str | None:
 
 
 def group_kind(api_version: str, kind: str) -> GroupKind | None:
-    """The kind that apiVersion and kind name; None: they name none."""
+    """Return the kind that apiVersion and kind name; None when they are invalid."""
     group = group_of(api_version)
     return GroupKind(group, kind) if group is not None and kind else None

@@ -2,7 +2,7 @@
 
 bytes ──▶ fnv32() / fnv32a() ──▶ decimal text ──▶ safe_encode() ──▶ "6b9f5c7d4f"-like text for a name
 
-Pure: randomness comes in as a `random.Random`.
+Pure: the caller passes a `random.Random`.
 """
 
 import random
@@ -10,7 +10,7 @@ import random
 __all__ = ["ALPHABET", "bytes_hash", "fnv32", "fnv32a", "hash_text", "rand_suffix", "safe_encode"]
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""27 characters without vowels and look-alikes, so that no word comes out by chance."""
+"""27 characters without vowels and similar-looking characters, so that no words arise by chance."""
 
 _OFFSET = 2166136261
 _PRIME = 16777619
@@ -18,7 +18,7 @@ _MASK = 0xFFFFFFFF
 
 
 def fnv32(data: bytes) -> int:
-    """FNV-1, 32 bit: multiply, then xor. Used for the names of CloneSet revisions."""
+    """Return FNV-1, 32 bit: multiply, then xor. Used for the names of CloneSet revisions."""
     value = _OFFSET
     for byte in data:
         value = value * _PRIME & _MASK ^ byte
@@ -26,7 +26,7 @@ def fnv32(data: bytes) -> int:
 
 
 def fnv32a(data: bytes) -> int:
-    """FNV-1a, 32 bit: xor, then multiply. Used for hashes of pod and volume claim templates."""
+    """Return FNV-1a, 32 bit: xor, then multiply. Used for hashes of pod and volume claim templates."""
     value = _OFFSET
     for byte in data:
         value = (value ^ byte) * _PRIME & _MASK
@@ -34,25 +34,25 @@ def fnv32a(data: bytes) -> int:
 
 
 def bytes_hash(data: bytes) -> int:
-    """FNV-1a, 32 bit, of the bytes as Go prints them: `([]uint8)[110 117 108 108]`."""
+    """Return FNV-1a, 32 bit, of the bytes as Go prints them: `([]uint8)[110 117 108 108]`."""
     shown = " ".join(map(str, data))
     return fnv32a(f"([]uint8)[{shown}]".encode())
 
 
 def safe_encode(data: bytes | str) -> str:
-    """Each byte (of a str: each character) as one of `ALPHABET`, by its number modulo 27.
+    """Replace each byte (of a str: each character) by the one of `ALPHABET` at its number modulo 27.
 
-    Rule: Kubernetes' `rand.SafeEncodeString`.
+    Same rule as Kubernetes' `rand.SafeEncodeString`.
     """
     numbers = data if isinstance(data, bytes) else map(ord, data)
     return "".join(ALPHABET[number % len(ALPHABET)] for number in numbers)
 
 
 def hash_text(value: int) -> str:
-    """A 32-bit hash as it stands in a name: its decimal digits, safely encoded."""
+    """Return a 32-bit hash as a name contains it: its decimal digits, safely encoded."""
     return safe_encode(str(value))
 
 
 def rand_suffix(rng: random.Random, length: int = 5) -> str:
-    """`length` random characters of `ALPHABET`, as `generateName` appends them (five)."""
+    """Return `length` random characters of `ALPHABET`, as `generateName` appends them (five)."""
     return "".join(rng.choices(ALPHABET, k=length))

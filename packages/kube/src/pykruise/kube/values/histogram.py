@@ -1,4 +1,4 @@
-"""Durations counted into buckets: what a metric needs, and nothing of a metrics library.
+"""Durations counted in buckets, for metrics but without a metrics library.
 
 observe(seconds) ──▶ Histogram ──▶ snapshot() ──▶ stats() of queues, controllers, transports
 """
@@ -13,16 +13,16 @@ REQUEST_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 
 
 class HistogramStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How a histogram is. `counts` has one number for each bound and one for what is above all of them."""
+    """State of a histogram. `counts` has one number for each bound, and one for durations above all bounds."""
 
     bounds: tuple[float, ...] = REQUEST_BOUNDS
-    """Upper ends in seconds, each included."""
+    """Upper bounds in seconds, each inclusive."""
     counts: tuple[int, ...] = (0,) * (len(REQUEST_BOUNDS) + 1)
     sum_s: float = 0.0
 
     @property
     def count(self) -> int:
-        """How many durations there were."""
+        """Number of durations."""
         return sum(self.counts)
 
 
@@ -37,10 +37,10 @@ class Histogram:
         self._sum_s = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one."""
+        """Count one duration."""
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._sum_s += seconds
 
     def snapshot(self) -> HistogramStats:
-        """Current counts of the histogram."""
+        """Return the current counts."""
         return HistogramStats(bounds=self._bounds, counts=tuple(self._counts), sum_s=self._sum_s)

@@ -1,4 +1,4 @@
-"""How a try to pull an image ended, on a real node or on a simulated one. Pure."""
+"""Results of an attempt to pull an image, on a real or a simulated node. Pure."""
 
 import msgspec
 
@@ -9,12 +9,12 @@ class Pulled(msgspec.Struct, frozen=True):
     """The image is on the node."""
 
     image_id: str
-    """As runtimes report it: `docker.io/library/nginx@sha256:<64 hex digits>`."""
+    """Id of the image as runtimes report it: `docker.io/library/nginx@sha256:<64 hex digits>`."""
 
 
 class PullFailure(msgspec.Struct, frozen=True):
-    """The image cannot be had: `reason` is what a container waits with at first."""
+    """The image cannot be pulled; `reason` is the first waiting reason of the container."""
 
     reason: str
-    """`ErrImagePull` (tried again with backoff) or `InvalidImageName` (never tried)."""
+    """`ErrImagePull` (tried again with backoff) or `InvalidImageName` (not tried)."""
     message: str

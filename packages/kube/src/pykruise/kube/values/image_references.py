@@ -1,9 +1,9 @@
-"""Names of container images, as pods write them, in the one form that stands for all their spellings.
+"""Names of container images as pods write them, converted into one canonical form.
 
 "docker.io/library/nginx:1.9" ──▶ parse_image() ──▶ ImageName("nginx", "1.9") ──▶ .reference, .repository
 
-Pure. Rule: the reference grammar of container registries. `docker.io` and `library/` are left out of the name, the tag
-is `latest` where none is given, and a digest counts for more than a tag.
+Pure. Rule: the reference grammar of container registries. The name omits `docker.io` and `library/`, the tag is
+`latest` where none is given, and a digest takes precedence over a tag.
 """
 
 import re
@@ -38,23 +38,23 @@ class ImageName(msgspec.Struct, frozen=True):
 
     @property
     def is_digest(self) -> bool:
-        """Whether the image is named by its digest."""
+        """Whether the reference names a digest."""
         return ":" in self.tag
 
     @property
     def reference(self) -> str:
-        """As it is pulled: `nginx:1.9`, `nginx@sha256:…`."""
+        """The reference as it is pulled: `nginx:1.9`, `nginx@sha256:…`."""
         return f"{self.name}{'@' if self.is_digest else ':'}{self.tag}"
 
     @property
     def repository(self) -> str:
-        """With its registry: `docker.io/library/nginx`."""
-        domain, rest = _split(self.name)
+        """The name with its registry: `docker.io/library/nginx`."""
+        domain, rest = _split_registry(self.name)
         return f"{domain}/{rest}"
 
 
 def parse_image(text: str) -> ImageName:
-    """The name and tag that an image reference means. Raises ValueError with what is wrong with it."""
+    """Parse the name and tag of an image reference. Raises ValueError with the mistake."""
     if not text:
         raise ValueError("an image must have a name")
     if _IDENTIFIER.fullmatch(text):
@@ -69,14 +69,14 @@ def parse_image(text: str) -> ImageName:
             raise ValueError(f"{tag!r} is no tag")
     else:
         tag = ""
-    domain, rest = _split(name)
+    domain, rest = _split_registry(name)
     if rest != rest.lower():
         raise ValueError(f"the repository {rest!r} must be lower case")
     if not _DOMAIN.fullmatch(domain) or not _PATH.fullmatch(rest):
         raise ValueError(f"{name!r} is not an image name")
     if len(domain) + 1 + len(rest) > LONGEST_NAME:
         raise ValueError(f"the name may have {LONGEST_NAME} characters")
-    return ImageName(_familiar(domain, rest), digest or tag or "latest")
+    return ImageName(_shorten_name(domain, rest), digest or tag or "latest")
 
 
 def _is_digest(text: str) -> bool:
@@ -85,8 +85,8 @@ def _is_digest(text: str) -> bool:
     return _DIGEST.fullmatch(text) is not None
 
 
-def _split(name: str) -> tuple[str, str]:
-    """Registry and repository."""
+def _split_registry(name: str) -> tuple[str, str]:
+    """Return registry and repository."""
     first, slash, rest = name.partition("/")
     if not slash or not ("." in first or ":" in first or first == "localhost"):
         first, rest = DEFAULT_DOMAIN, name
@@ -97,5 +97,5 @@ def _split(name: str) -> tuple[str, str]:
     return first, rest
 
 
-def _familiar(domain: str, rest: str) -> str:
+def _shorten_name(domain: str, rest: str) -> str:
     return rest.removeprefix(OFFICIAL) if domain == DEFAULT_DOMAIN else f"{domain}/{rest}"

@@ -1,6 +1,6 @@
 """Int-or-percent fields (`maxUnavailable: 2`, `partition: "12.5%"`) resolved to a whole number.
 
-The one place where such a value is rounded. Pure.
+Only this module rounds such values. Pure.
 """
 
 import re
@@ -17,7 +17,7 @@ IntOrPercent = int | str
 
 
 class Rounding(Enum):
-    """Where a percentage that does not hit a whole number goes."""
+    """Direction in which a percentage without a whole result is rounded."""
 
     UP = "up"
     """Towards plus infinity."""
@@ -26,7 +26,7 @@ class Rounding(Enum):
 
 
 _DIGITS = 18
-"""Most digits before the % sign, and of the fraction: as many as 64 bits hold."""
+"""Most digits before the % sign, and of the fraction: as many as fit into 64 bits."""
 
 _PERCENT = re.compile(
     rf"([+-]?(?:[0-9]{{1,{_DIGITS}}}(?:\.[0-9]{{0,{_DIGITS}}})?|\.[0-9]{{1,{_DIGITS}}}))%", re.ASCII
@@ -35,33 +35,33 @@ _WHOLE_PERCENT = re.compile(rf"[0-9]{{1,{_DIGITS}}}%", re.ASCII)
 
 
 def resolve(value: IntOrPercent, *, of: int, rounding: Rounding) -> int:
-    """The number meant by an int-or-percent field. `resolve("12.5%", of=10, rounding=Rounding.UP)` is 2.
+    """Return the number of an int-or-percent field. `resolve("12.5%", of=10, rounding=Rounding.UP)` is 2.
 
-    A percentage may have a fraction and may be above 100; an int is returned as is, also above `of`. Negative
-    values pass: that a field may not be negative is for validation to say.
-    Raises ValueError for anything else ("5", "abc%", a boolean); the caller adds the field path.
-    Rule: Kubernetes' IntOrString percentages; fractions as CloneSet admission accepts them.
+    A percentage may have a fraction and may be above 100; an int is returned unchanged, even above `of`. Negative
+    values are accepted: validation decides whether a field may be negative. Raises ValueError for anything else ("5",
+    "abc%", a boolean); the caller adds the field path. Rule: Kubernetes' IntOrString percentages; fractions as
+    CloneSet admission accepts them.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(f"{excerpt(repr(value))} is neither a whole number nor a percentage such as 50%")
     if isinstance(value, int):
         return value
-    exact = _percentage(value) * of / 100
-    # Exact arithmetic: 7% of 100 must be 7 when rounded up, which floats make 8.
+    exact = _parse_percentage(value) * of / 100
+    # Exact arithmetic: 7% of 100 must be 7 when rounded up, but floats would give 8.
     return ceil(exact) if rounding is Rounding.UP else floor(exact)
 
 
 def is_percent(value: object) -> bool:
-    """Whether it is written as a percentage that `resolve` takes."""
+    """Whether the value is a percentage that `resolve` accepts."""
     return isinstance(value, str) and _PERCENT.fullmatch(value) is not None
 
 
 def is_whole_percent(value: object) -> bool:
-    """Whether it is a percentage without sign and fraction, as most kinds ask for: `50%`."""
+    """Whether the value is a percentage without sign and fraction, as most kinds require: `50%`."""
     return isinstance(value, str) and _WHOLE_PERCENT.fullmatch(value) is not None
 
 
-def _percentage(text: str) -> Fraction:
+def _parse_percentage(text: str) -> Fraction:
     match = _PERCENT.fullmatch(text)
     if match is None:
         raise ValueError(f'"{excerpt(text)}" is neither a whole number nor a percentage such as 50%')

@@ -1,4 +1,4 @@
-"""A hint for a name that is not known: the known name that differs from it by a few letters.
+"""Hints for unknown names: the known name that differs by a few letters.
 
 nearest("clonset", ["clonesets", "daemonsets"]) ──▶ "clonesets"      hint(…) ──▶ "; did you mean clonesets?"
 
@@ -12,17 +12,19 @@ from typing import Final
 __all__ = ["hint", "nearest"]
 
 _SIMILAR: Final = 0.8
-"""Least similarity, from 0 to 1. `deployment` is like `uniteddeployment` by 0.77, and neither is meant by the other."""
+"""Least similarity, from 0 to 1. `deployment` and `uniteddeployment` have 0.77, but are not misspellings of each
+other.
+"""
 _SHORT: Final = 5
 _SIMILAR_SHORT: Final = 0.6
-"""Least similarity of words with at most so many letters, where two swapped letters count for more."""
+"""Least similarity of short words, where two swapped letters count for more."""
 _MOST: Final = 2000
-"""Names that are compared at most: a hint is not worth a noticeable wait."""
+"""Most names that are compared: a hint must not cause a noticeable wait."""
 _LONGEST: Final = 253
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known name that is most like the word, capitals aside; empty if none is like it."""
+    """Return the known name that is most similar to the word, ignoring case; empty if none is similar."""
     by_lower: dict[str, str] = {}
     for name in known:
         if len(by_lower) == _MOST:
@@ -34,6 +36,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def hint(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """The end of an error message: `; did you mean clonesets?`, or `otherwise` if no known name is like the word."""
+    """Return the end of an error message: `; did you mean clonesets?`, or `otherwise` if no known name is similar."""
     name = nearest(word, known)
     return f"; did you mean {name}?" if name else otherwise

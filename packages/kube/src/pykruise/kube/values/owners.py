@@ -1,10 +1,10 @@
-"""Owner references: who controls an object, and the patches that adopt or release it.
+"""Owner references: the controller of an object, and the patches that adopt or release the object.
 
 document ──▶ controller_of() ──▶ OwnerReference
 uid, owner ──▶ adoption_patch() / release_patch() ──▶ a strategic merge patch, sent elsewhere
 
-Pure. Both patches carry the dependent's uid: an API server refuses them with 409 when the name meanwhile
-belongs to another object.
+Pure. Both patches carry the dependent's uid: an API server refuses them with 409 when the name now belongs to another
+object.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One entry of `metadata.ownerReferences`. In JSON: `apiVersion`, `kind`, `name`, `uid`, ..."""
+    """An entry of `metadata.ownerReferences`. In JSON: `apiVersion`, `kind`, `name`, `uid`, ..."""
 
     api_version: str
     kind: str
@@ -43,13 +43,13 @@ class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
         return group_of(self.api_version) or ""
 
     def document(self) -> Document:
-        """As it stands in an object."""
+        """Return the reference as an object contains it."""
         plain: Document = msgspec.to_builtins(self)
         return plain
 
 
 def owner_references(doc: Mapping[str, Any]) -> list[OwnerReference]:
-    """All owners of an object, in their order. Raises ValueError when an entry has not the shape of one."""
+    """Return all owners of an object, in their order. Raises ValueError for an invalid entry."""
     refs = (doc.get("metadata") or {}).get("ownerReferences") or []
     try:
         return msgspec.convert(refs, list[OwnerReference])
@@ -58,7 +58,7 @@ def owner_references(doc: Mapping[str, Any]) -> list[OwnerReference]:
 
 
 def controller_of(doc: Mapping[str, Any]) -> OwnerReference | None:
-    """The owner that manages the object (`controller: true`), or None. The API server allows one at most."""
+    """Return the owner that controls the object (`controller: true`), or None. The API server allows at most one."""
     for ref in (doc.get("metadata") or {}).get("ownerReferences") or ():
         if ref.get("controller") is True:
             return OwnerReference(
@@ -73,13 +73,13 @@ def controller_of(doc: Mapping[str, Any]) -> OwnerReference | None:
 
 
 def is_controlled_by(doc: Mapping[str, Any], uid: str) -> bool:
-    """Whether the owner with this uid manages the object."""
+    """Whether the owner with this uid controls the object."""
     controller = controller_of(doc)
     return controller is not None and controller.uid == uid
 
 
 def is_owned_by(doc: Mapping[str, Any], uid: str) -> bool:
-    """Whether the uid is among the owners, managing or not (garbage collection asks this)."""
+    """Whether the uid is among the owners, controlling or not (garbage collection uses this)."""
     refs = (doc.get("metadata") or {}).get("ownerReferences") or ()
     return any(ref.get("uid") == uid for ref in refs)
 
@@ -93,7 +93,7 @@ def owner_reference(
     controller: bool = True,
     block_owner_deletion: bool = True,
 ) -> Document:
-    """An entry for `metadata.ownerReferences`; by default of the managing owner, which deletion waits for.
+    """Return an entry for `metadata.ownerReferences`; by default of the controller, for which deletion waits.
 
     False flags are left out, as a typed Kubernetes client would.
     """
@@ -108,7 +108,7 @@ def owner_reference(
 
 
 def adoption_patch(owner: Mapping[str, Any], *, uid: str, finalizers: Sequence[str] = ()) -> Document:
-    """Strategic merge patch that adds `owner` (see `owner_reference`) to the object with this `uid`."""
+    """Return a strategic merge patch that adds `owner` (see `owner_reference`) to the object with this `uid`."""
     metadata: Document = {"ownerReferences": [dict(owner)], "uid": uid}
     if finalizers:
         metadata["finalizers"] = list(finalizers)
@@ -116,9 +116,9 @@ def adoption_patch(owner: Mapping[str, Any], *, uid: str, finalizers: Sequence[s
 
 
 def release_patch(*, owner_uid: str, uid: str, finalizers: Sequence[str] = ()) -> Document:
-    """Strategic merge patch that takes the owner with `owner_uid` off the object with this `uid`.
+    """Return a strategic merge patch that removes the owner with `owner_uid` from the object with this `uid`.
 
-    `finalizers` are taken off with it.
+    It also removes `finalizers`.
     """
     metadata: Document = {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}], "uid": uid}
     if finalizers:

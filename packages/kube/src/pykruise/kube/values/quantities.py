@@ -18,14 +18,14 @@ __all__ = ["Family", "Quantity", "format_quantity", "parse_quantity", "round_up_
 
 
 class Family(Enum):
-    """Which suffixes a quantity is written with; it keeps the family it was written in."""
+    """Family of the suffix of a quantity. A quantity keeps the family in which it was written."""
 
     DECIMAL = "decimal"
-    """n, u, m, none, k, M, G, T, P, E: powers of 1000."""
+    """n, u, m, no suffix, k, M, G, T, P, E: powers of 1000."""
     BINARY = "binary"
     """Ki, Mi, Gi, Ti, Pi, Ei: powers of 1024."""
     EXPONENT = "exponent"
-    """e3, e6, ...: powers of ten, shown in steps of three."""
+    """e3, e6, ...: powers of ten, in steps of three."""
 
 
 _NANO = 10**9
@@ -41,29 +41,31 @@ _EXPONENT = re.compile(r"[eE]([-+]?[0-9]{1,18})", re.ASCII)
 _MAX_EXPONENT = 1000
 _LONGEST_KNOWN = 32
 _MOST_DIGITS = 4_000
-"""Python makes no texts of numbers with more than 4,300 digits, and no cluster has so much of anything."""
+"""Most digits of a quantity: Python does not format numbers with more than 4,300 digits, and no cluster has that much
+of anything.
+"""
 
 _WRONG_SHAPE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 @total_ordering
 class Quantity(msgspec.Struct, frozen=True, eq=False):
-    """An amount of a resource. Equal and ordered by amount, whatever the suffix: `1` is `1000m`."""
+    """An amount of a resource. Compared by amount, whatever the suffix: `1` equals `1000m`."""
 
     nano: int
     """The amount in billionths: `1m` is 1,000,000."""
     family: Family = Family.DECIMAL
     written: str = ""
-    """The text it was parsed from, when that already counts as canonical."""
+    """The parsed text if that already counts as canonical."""
 
     @classmethod
     def parse(cls, text: str | int | float) -> "Quantity":
-        """The quantity of a document's field. Digits below a billionth are rounded away from zero.
+        """Parse the quantity of a document's field. Digits below a billionth are rounded away from zero.
 
-        Raises ValueError with Kubernetes' text. Rule: Kubernetes' `resource.ParseQuantity`.
+        Raises ValueError with Kubernetes' text. Same rule as Kubernetes' `resource.ParseQuantity`.
         """
         given = _as_text(text)
-        return _known(given) if len(given) <= _LONGEST_KNOWN else _parse(given)
+        return _parse_remembered(given) if len(given) <= _LONGEST_KNOWN else _parse(given)
 
     @property
     def amount(self) -> Fraction:
@@ -81,13 +83,13 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return _away_from_zero(self.nano, 10**6)
 
     def rounded_up_to_milli(self) -> "Quantity":
-        """The same, with anything finer than 1m rounded away from zero, as defaulting does with resources."""
+        """Return the quantity with anything finer than 1m rounded away from zero, as defaulting does with resources."""
         if self.nano % 10**6 == 0:
             return self
         return Quantity(self.milli * 10**6, self.family)
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """The sum, in the family of the first unless that is zero."""
+        """Return the sum, in the family of the first quantity unless that is zero."""
         return Quantity(self.nano + other.nano, self.family if self.nano else other.family)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
@@ -106,16 +108,16 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return hash(self.nano)
 
     def __str__(self) -> str:
-        return self.written or _canonical(self.nano, self.family)
+        return self.written or _format_canonical(self.nano, self.family)
 
 
 def parse_quantity(value: str | int | float) -> Fraction:
-    """The exact amount of a quantity as it stands in a document: `"1500m"` is 3/2. Raises ValueError."""
+    """Return the exact amount of a quantity in a document: `"1500m"` is 3/2. Raises ValueError."""
     return Quantity.parse(value).amount
 
 
 def format_quantity(value: str | int | float | Quantity) -> str:
-    """The canonical text: no fraction, the largest suffix that loses nothing, the family kept.
+    """Return the canonical text: no fraction, the largest suffix without loss, the same family.
 
     `"1.5"` is `1500m`, `"1.5Gi"` is `1536Mi`, `"0.5Mi"` is `512Ki`. Raises ValueError.
     """
@@ -123,12 +125,12 @@ def format_quantity(value: str | int | float | Quantity) -> str:
 
 
 def round_up_to_milli(value: str | int | float) -> str:
-    """Canonical text with anything finer than 1m rounded up: `"100u"` is `1m`. Raises ValueError."""
+    """Return the canonical text with anything finer than 1m rounded up: `"100u"` is `1m`. Raises ValueError."""
     return str(Quantity.parse(value).rounded_up_to_milli())
 
 
 def same_quantity(left: str | int | float, right: str | int | float) -> bool:
-    """Whether both texts mean the same amount: `"1"` and `"1000m"` do. Raises ValueError."""
+    """Whether both texts have the same amount: `"1"` and `"1000m"` do. Raises ValueError."""
     return Quantity.parse(left).nano == Quantity.parse(right).nano
 
 
@@ -140,8 +142,8 @@ def _as_text(value: str | int | float) -> str:
 
 @remember(
     entries=4_096, longest=64
-)  # the same few amounts stand in every pod, and are read several times a write
-def _known(text: str) -> Quantity:
+)  # the same few amounts are in every pod, and are read several times per write
+def _parse_remembered(text: str) -> Quantity:
     return _parse(text)
 
 
@@ -150,11 +152,11 @@ def _parse(text: str) -> Quantity:
     if match is None or not text:
         raise ValueError(_WRONG_SHAPE)
     sign, digits, fraction, suffix = match[1], match[2], match[3] or "", match[4]
-    family, exponent = _interpret(suffix)
+    family, exponent = _interpret_suffix(suffix)
     if len(digits) + len(fraction) + max(exponent, 0) > _MOST_DIGITS:
         raise ValueError(f"quantities must have at most {_MOST_DIGITS} digits")
     number = int(digits + fraction or "0")
-    nano = _nano(number, len(fraction), family, exponent)
+    nano = _to_nano(number, len(fraction), family, exponent)
     if family is Family.BINARY:
         nano = min(nano, _LARGEST_BINARY)
         if 0 < nano < _NANO:
@@ -163,8 +165,8 @@ def _parse(text: str) -> Quantity:
     return Quantity(-nano if sign == "-" else nano, family, written)
 
 
-def _interpret(suffix: str) -> tuple[Family, int]:
-    """Family and exponent (of two or ten) of a suffix."""
+def _interpret_suffix(suffix: str) -> tuple[Family, int]:
+    """Return family and exponent (of two or ten) of a suffix."""
     if suffix in _DECIMAL_EXPONENTS:
         return Family.DECIMAL, _DECIMAL_EXPONENTS[suffix]
     if suffix in _BINARY_EXPONENTS:
@@ -175,8 +177,8 @@ def _interpret(suffix: str) -> tuple[Family, int]:
     return Family.EXPONENT, int(match[1])
 
 
-def _nano(number: int, decimals: int, family: Family, exponent: int) -> int:
-    """`number` shifted by its decimals and its suffix, in billionths, rounded up."""
+def _to_nano(number: int, decimals: int, family: Family, exponent: int) -> int:
+    """Return `number` shifted by its decimals and its suffix, in billionths, rounded up."""
     if family is Family.BINARY:
         return _away_from_zero(number * _NANO << exponent, 10**decimals)
     shift = exponent - decimals + 9
@@ -184,10 +186,10 @@ def _nano(number: int, decimals: int, family: Family, exponent: int) -> int:
 
 
 def _is_kept(digits: str, fraction: str, family: Family, exponent: int) -> bool:
-    """Whether Kubernetes keeps a number's text as it was written instead of putting it into canonical form.
+    """Whether Kubernetes keeps the text of a number as it was written instead of its canonical form.
 
-    It does with short numbers that look canonical to a quick check, so `1.500` and `1E3` stay. Stored
-    objects show this, and template hashes are taken of it.
+    It keeps short numbers that a quick check considers canonical, so `1.500` and `1E3` stay. Stored objects show
+    this, and template hashes depend on it.
     """
     if family is Family.BINARY:
         short = len(digits) + int(exponent * 3 / 10) <= 14
@@ -198,7 +200,7 @@ def _is_kept(digits: str, fraction: str, family: Family, exponent: int) -> bool:
     return scale % 3 == 0 and not shifted.endswith("000") and not shifted.startswith("0")
 
 
-def _canonical(nano: int, family: Family) -> str:
+def _format_canonical(nano: int, family: Family) -> str:
     if nano == 0:
         return "0"
     whole, rest = divmod(nano, _NANO)

@@ -1,9 +1,8 @@
-"""Sets of whole numbers written as ranges: `reserveOrdinals` of StatefulSets, whatever its ranges span.
+"""Sets of whole numbers written as ranges: `reserveOrdinals` of StatefulSets, however large the ranges.
 
 pairs ──▶ merged() ──▶ Ranges ──▶ number in ranges, ranges.count(between two numbers)
 
-Pure. A range costs the same whether it has one number or a billion; a question costs the logarithm of the number of
-ranges.
+Pure. A range costs the same for one number as for a billion; a lookup costs the logarithm of the number of ranges.
 """
 
 from bisect import bisect_right
@@ -16,14 +15,14 @@ __all__ = ["Ranges", "merged"]
 
 
 class Ranges(msgspec.Struct, frozen=True):
-    """Whole numbers. Make one with `merged`."""
+    """A set of whole numbers. Create it with `merged`."""
 
     firsts: tuple[int, ...] = ()
     """First number of each range, ascending."""
     lasts: tuple[int, ...] = ()
-    """Last number of each; none touches the next range."""
+    """Last number of each range; no range touches the next one."""
     totals: tuple[int, ...] = ()
-    """How many numbers each range and those before it have."""
+    """Count of the numbers in each range and all ranges before it."""
 
     @property
     def pairs(self) -> Iterable[tuple[int, int]]:
@@ -35,7 +34,7 @@ class Ranges(msgspec.Struct, frozen=True):
         return place >= 0 and number <= self.lasts[place]
 
     def gaps_from(self, start: int) -> Iterator[tuple[int, int | None]]:
-        """Gaps between the ranges from `start` on: first and last number of each; the last gap has no end (None)."""
+        """Yield the gaps between the ranges from `start` on: first and last number; the last gap has no end (None)."""
         for first, last in self.pairs:
             if last < start:
                 continue
@@ -45,7 +44,7 @@ class Ranges(msgspec.Struct, frozen=True):
         yield start, None
 
     def count_below(self, number: int) -> int:
-        """How many of them are smaller than `number`."""
+        """Return the count of numbers smaller than `number`."""
         place = bisect_right(self.firsts, number - 1) - 1
         if place < 0:
             return 0
@@ -53,7 +52,9 @@ class Ranges(msgspec.Struct, frozen=True):
 
 
 def merged(pairs: Iterable[tuple[int, int]]) -> Ranges:
-    """The numbers of all pairs (first and last, both included). A pair that ends before it begins has none."""
+    """Return the set of all numbers in the pairs (first and last, both included). A pair that ends before it begins
+    is empty.
+    """
     firsts: list[int] = []
     lasts: list[int] = []
     for first, last in sorted(pairs):

@@ -1,9 +1,9 @@
-"""Which credentials open a registry for an image: what pull secrets and docker configurations hold.
+"""Credentials for pulling an image from a registry, read from pull secrets and docker configurations.
 
 Secret, config.json ──▶ credentials_in() ──▶ Credential (where, user, password) ──▶ matching_credentials(image)
 
-Pure. Rule: Kubernetes' docker keyring. An entry names a registry, with or without a path; parts of its host may be
-`*`; the longest match comes first. What cannot be read is left out.
+Pure. Same rule as Kubernetes' docker keyring: an entry names a registry, with or without a path; parts of its host
+may be `*`; the longest match comes first. Invalid entries are left out.
 """
 
 import binascii
@@ -25,7 +25,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """Credentials for a registry."""
 
     where: str
-    """`registry.example.com`, `*.example.com:5000/team`."""
+    """Registry, with or without a path: `registry.example.com`, `*.example.com:5000/team`."""
     username: str = ""
     password: str = ""
     identity_token: str = ""
@@ -38,7 +38,7 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def credentials_in_secret(secret: Mapping[str, Any]) -> list[Credential]:
-    """Credentials in a Secret of type dockerconfigjson or dockercfg."""
+    """Return the credentials in a Secret of type dockerconfigjson or dockercfg."""
     data = secret.get("data") or {}
     text = data.get(".dockerconfigjson") or data.get(".dockercfg")
     try:
@@ -49,14 +49,14 @@ def credentials_in_secret(secret: Mapping[str, Any]) -> list[Credential]:
 
 
 def credentials_in(config: Any) -> list[Credential]:
-    """Credentials in a docker configuration, with or without `auths` around its entries."""
+    """Return the credentials in a docker configuration, with or without `auths` around its entries."""
     if not isinstance(config, Mapping):
         return []
     entries = get_path(config, "auths") or config
-    return list(_entries(entries)) if isinstance(entries, Mapping) else []
+    return list(_read_entries(entries)) if isinstance(entries, Mapping) else []
 
 
-def _entries(entries: Mapping[str, Any]) -> Iterator[Credential]:
+def _read_entries(entries: Mapping[str, Any]) -> Iterator[Credential]:
     for where, entry in entries.items():
         if not isinstance(entry, Mapping):
             continue
@@ -67,7 +67,7 @@ def _entries(entries: Mapping[str, Any]) -> Iterator[Credential]:
             except (ValueError, binascii.Error):
                 continue
         credential = Credential(
-            where=_normal(where),
+            where=_normalize(where),
             username=str(user or ""),
             password=str(password or ""),
             identity_token=str(entry.get("identitytoken") or ""),
@@ -77,8 +77,8 @@ def _entries(entries: Mapping[str, Any]) -> Iterator[Credential]:
             yield credential
 
 
-def _normal(where: str) -> str:
-    """Without scheme, and without the path that only says which API version is spoken."""
+def _normalize(where: str) -> str:
+    """Return the registry without its scheme, and without a path that only names the API version."""
     where = where.removeprefix("https://").removeprefix("http://")
     host, slash, path = where.partition("/")
     for version in ("v1", "v2"):
@@ -89,7 +89,9 @@ def _normal(where: str) -> str:
 
 
 def matching_credentials(credentials: Iterable[Credential], repository: str) -> list[Credential]:
-    """Credentials for an image, the longest match first. `repository`: in full, `docker.io/library/nginx`."""
+    """Return the credentials for an image, the longest match first. `repository`: the full name,
+    `docker.io/library/nginx`.
+    """
     result = [credential for credential in credentials if _is_for(credential.where, repository)]
     return sorted(result, key=lambda credential: -len(credential.where))
 
@@ -104,8 +106,8 @@ def _is_for(where: str, repository: str) -> bool:
 
 
 def _is_host(pattern: str, host: str) -> bool:
-    wanted, port = _split(pattern)
-    names, other_port = _split(host)
+    wanted, port = _split_host(pattern)
+    names, other_port = _split_host(host)
     return (
         port == other_port
         and len(wanted) == len(names)
@@ -113,6 +115,6 @@ def _is_host(pattern: str, host: str) -> bool:
     )
 
 
-def _split(host: str) -> tuple[Sequence[str], str]:
+def _split_host(host: str) -> tuple[Sequence[str], str]:
     name, _, port = host.partition(":")
     return name.split("."), port

@@ -1,4 +1,4 @@
-"""Label selectors: which objects a list, a watch or an owner means.
+"""Label selectors: the objects that a list, a watch or an owner selects.
 
 "a=b,c in (x,y),!d"      ──▶ parse_label_selector() ─┐
 LabelSelector document   ──▶ selector_from()        ─┴▶ Selector ──▶ .matches(labels), str()
@@ -33,15 +33,15 @@ __all__ = [
 
 
 _MOST_ERRORS: Final = 16
-"""Most errors of one requirement."""
+"""Most errors that are reported for one requirement."""
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be read; the message is the one the API server gives."""
+    """The selector is invalid; the message is that of the API server."""
 
 
 class SelectorOperator(StrEnum):
-    """How a requirement compares; the value is how Kubernetes writes it in messages."""
+    """Operator of a requirement; the value is how Kubernetes writes it in messages."""
 
     DOES_NOT_EXIST = "!"
     EQUALS = "="
@@ -58,16 +58,18 @@ _ONE_OF: Final = frozenset({SelectorOperator.EQUALS, SelectorOperator.DOUBLE_EQU
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One condition of a label selector. `values` is empty for (not) exists, one integer text for > and <."""
+    """A condition of a label selector. `values` is empty for exists and !exists, and has one integer as text for >
+    and <.
+    """
 
     key: str
     operator: SelectorOperator
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels meets it; a missing label meets !=, notin and ! only."""
+        """Whether an object with these labels meets the requirement; an absent label meets only !=, notin and !."""
         value = labels.get(self.key)
-        if self.operator in _ONE_OF:  # the usual one, asked for every pod of every plan
+        if self.operator in _ONE_OF:  # the most frequent case: evaluated for every pod of every plan
             return value in self.values
         match self.operator:
             case SelectorOperator.EQUALS | SelectorOperator.DOUBLE_EQUALS | SelectorOperator.IN:
@@ -79,9 +81,9 @@ class Requirement(msgspec.Struct, frozen=True):
             case SelectorOperator.DOES_NOT_EXIST:
                 return value is None
             case SelectorOperator.GREATER_THAN:
-                return (number := _integer(value)) is not None and number > int(self.values[0])
+                return (number := _parse_integer(value)) is not None and number > int(self.values[0])
             case SelectorOperator.LESS_THAN:
-                return (number := _integer(value)) is not None and number < int(self.values[0])
+                return (number := _parse_integer(value)) is not None and number < int(self.values[0])
 
     def __str__(self) -> str:
         match self.operator:
@@ -100,16 +102,16 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class _KeyRule(msgspec.Struct, frozen=True):
-    """All requirements about one label, as one."""
+    """All requirements for one label, combined."""
 
     is_required: bool
-    """Whether the label must be there."""
+    """Whether the label must be present."""
     is_refused: bool
-    """Whether it must not be there."""
+    """Whether the label must be absent."""
     listed: frozenset[str] | None
-    """Values it may have; None: any."""
+    """Values that are allowed; None: any."""
     excluded: frozenset[str]
-    """Values it must not have."""
+    """Values that are not allowed."""
     above: int | None
     below: int | None
 
@@ -120,7 +122,7 @@ class _KeyRule(msgspec.Struct, frozen=True):
             return False
         if self.above is None and self.below is None:
             return True
-        number = _integer(value)
+        number = _parse_integer(value)
         return (
             number is not None
             and (self.above is None or number > self.above)
@@ -129,11 +131,11 @@ class _KeyRule(msgspec.Struct, frozen=True):
 
 
 class _Index(msgspec.Struct, frozen=True):
-    """A large selector by its labels: what it costs to ask depends on the labels that are asked about."""
+    """A large selector by its labels: the cost of a match depends on the labels of the object."""
 
     rules: dict[str, _KeyRule]
     required: int
-    """How many labels must be there."""
+    """Number of labels that must be present."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         number = 0
@@ -148,18 +150,18 @@ class _Index(msgspec.Struct, frozen=True):
 
 
 _LARGE: Final = 16
-"""Requirements and values from which on a selector is asked through an index."""
+"""Number of requirements and values above which a selector uses an index."""
 
 
 class Selector(msgspec.Struct, frozen=True, dict=True):
-    """A label selector: all requirements must hold. Sorted by key; none at all matches everything."""
+    """A label selector: all requirements must hold. Sorted by key. Without requirements it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
     selects_nothing: bool = False
-    """True only of the selector that is absent (null) where one is expected."""
+    """True only for an absent (null) selector where one is expected."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether it selects an object with these labels."""
+        """Whether the selector matches an object with these labels."""
         if self.selects_nothing:
             return False
         if (index := self._index) is not None:
@@ -179,11 +181,11 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it selects every object."""
+        """Whether the selector matches every object."""
         return not self.requirements and not self.selects_nothing
 
     def required_value(self, key: str) -> str | None:
-        """The one value a label must have to be selected, or None when the selector does not fix it."""
+        """Return the value that a label must have, or None when the selector does not require one value."""
         for requirement in self.requirements:
             if requirement.key == key:
                 exact = requirement.operator in (
@@ -195,7 +197,7 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
         return None
 
     def listed_values(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Labels that must be there with one of some values, and these values."""
+        """Return the labels that must have one of several values, and these values."""
         return (
             (requirement.key, requirement.values)
             for requirement in self.requirements
@@ -203,7 +205,7 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
         )
 
     def __str__(self) -> str:
-        """Canonical text, `a=b,c in (x,y),!d,e`, as it goes into a query or `status.labelSelector`."""
+        """Return the canonical text, `a=b,c in (x,y),!d,e`, as used in a query or in `status.labelSelector`."""
         return ",".join(map(str, self.requirements))
 
 
@@ -212,13 +214,12 @@ NOTHING = Selector(selects_nothing=True)
 
 
 def parse_label_selector(text: str) -> Selector:
-    """The selector of a query parameter: `a=b`, `==`, `!=`, `in (..)`, `notin (..)`, `key`, `!key`, `>`, `<`.
+    """Parse the selector of a query parameter: `a=b`, `==`, `!=`, `in (..)`, `notin (..)`, `key`, `!key`, `>`, `<`.
 
-    Empty text selects everything. Raises SelectorError.
-    Rule: Kubernetes' `labels.Parse`.
+    Empty text matches everything. Raises SelectorError. Same rule as Kubernetes' `labels.Parse`.
     """
     requirements = list(_Parser(text).requirements())
-    requirements.sort(key=_key)
+    requirements.sort(key=_key_of)
     return Selector(tuple(requirements)) if requirements else EVERYTHING
 
 
@@ -231,11 +232,11 @@ _DOCUMENT_OPERATORS: Mapping[Any, SelectorOperator] = {
 
 
 def selector_from(doc: Mapping[str, Any] | None) -> Selector:
-    """The selector of a LabelSelector document (`matchLabels`, `matchExpressions`).
+    """Return the selector of a LabelSelector document (`matchLabels`, `matchExpressions`).
 
-    None selects nothing, an empty document everything. Raises SelectorError on an unknown operator, an
-    invalid key or value, values missing for In and NotIn or given for Exists and DoesNotExist.
-    Rule: Kubernetes' `metav1.LabelSelectorAsSelector`.
+    None matches nothing, an empty document everything. Raises SelectorError on an unknown operator, an invalid key or
+    value, values missing for In and NotIn or given for Exists and DoesNotExist. Same rule as Kubernetes'
+    `metav1.LabelSelectorAsSelector`.
     """
     if doc is None:
         return NOTHING
@@ -247,12 +248,12 @@ def selector_from(doc: Mapping[str, Any] | None) -> Selector:
         _requirement(key, SelectorOperator.EQUALS, [value]) for key, value in match_labels.items()
     ]
     requirements += [_from_expression(expression) for expression in expressions]
-    requirements.sort(key=_key)
+    requirements.sort(key=_key_of)
     return Selector(tuple(requirements)) if requirements else EVERYTHING
 
 
 def overlap(selector: Selector, other: Selector) -> bool:
-    """Whether there could be an object that both select. Exact, but for < and >, which it takes as met."""
+    """Whether an object could match both selectors. Exact, except that < and > count as met."""
     if selector.selects_nothing or other.selects_nothing:
         return False
     by_key = _by_key((*selector.requirements, *other.requirements))
@@ -267,7 +268,7 @@ def _by_key(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]
 
 
 def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
-    """Combined rule of requirements that concern the same label."""
+    """Return the combined rule of requirements that concern the same label."""
     listed = [
         frozenset(requirement.values) for requirement in requirements if requirement.operator in _LISTING
     ]
@@ -299,7 +300,7 @@ def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
 
 
 def _can_be_met(requirements: Sequence[Requirement]) -> bool:
-    """Whether one label, absent or of some value, meets all of them; they are about the same key."""
+    """Whether one label, absent or with some value, can meet all requirements, which concern the same key."""
     listed = [{*requirement.values} for requirement in requirements if requirement.operator in _LISTING]
     if all(requirement.operator in _MET_BY_ABSENCE for requirement in requirements):
         return True
@@ -322,9 +323,9 @@ _MET_BY_ABSENCE = (*_EXCLUDING, SelectorOperator.DOES_NOT_EXIST)
 
 
 def format_label_selector(doc: Mapping[str, Any] | None) -> str:
-    """A LabelSelector document for people: canonical text, `<none>` (empty or absent), `<error>`.
+    """Return a LabelSelector document for people: canonical text, `<none>` (empty or absent), `<error>`.
 
-    Rule: Kubernetes' `metav1.FormatLabelSelector`.
+    Same rule as Kubernetes' `metav1.FormatLabelSelector`.
     """
     try:
         return str(selector_from(doc)) or "<none>"
@@ -346,19 +347,19 @@ def _from_expression(expression: Any) -> Requirement:
 
 
 def _requirement(key: Any, operator: SelectorOperator, values: Sequence[Any]) -> Requirement:
-    """A valid requirement, or SelectorError with everything that is wrong with it."""
+    """Return a valid requirement. Raises SelectorError with all mistakes."""
     if not isinstance(key, str) or not all(isinstance(value, str) for value in values):
         raise SelectorError(
             f"keys and values of a label selector are strings, got {excerpt(repr(key))} "
             f"and {excerpt(repr(list(values)))}"
         )
     given = tuple(values)
-    return _checked(key, operator, given) if len(given) <= _LARGE else _check(key, operator, given)
+    return _check_remembered(key, operator, given) if len(given) <= _LARGE else _check(key, operator, given)
 
 
 @remember(entries=4_096, longest=1_024)
-def _checked(key: str, operator: SelectorOperator, values: tuple[str, ...]) -> Requirement:
-    """Selectors are read again with each turn of their owner, and hardly ever change."""
+def _check_remembered(key: str, operator: SelectorOperator, values: tuple[str, ...]) -> Requirement:
+    """Check a requirement. Owners parse their selectors in each reconcile, and selectors rarely change."""
     return _check(key, operator, values)
 
 
@@ -395,7 +396,7 @@ def _count_errors(operator: SelectorOperator, values: Sequence[str]) -> list[str
                 f"values[{index}]: Invalid value: {quoted(excerpt(value))}: "
                 "for 'Gt', 'Lt' operators, the value must be an integer"
                 for index, value in enumerate(values)
-                if _integer(value) is None
+                if _parse_integer(value) is None
             ]
     if not problem:
         return []
@@ -406,15 +407,15 @@ def _count_errors(operator: SelectorOperator, values: Sequence[str]) -> list[str
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 
 
-def _integer(text: str | None) -> int | None:
-    """A signed 64-bit number, or None."""
+def _parse_integer(text: str | None) -> int | None:
+    """Return a signed 64-bit number, or None."""
     if text is None or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None
 
 
-def _key(requirement: Requirement) -> str:
+def _key_of(requirement: Requirement) -> str:
     return requirement.key
 
 
@@ -436,7 +437,9 @@ _BINARY_NAMES = "in, notin, =, ==, !=, gt, lt"
 class _Token(msgspec.Struct, frozen=True):
     text: str
     word: bool
-    """A key, a value, or one of the words `in` and `notin`; otherwise a symbol, or (empty) the end."""
+    """Whether the token is a key, a value, or one of the words `in` and `notin`; otherwise it is a symbol, or (empty)
+    the end.
+    """
 
     @property
     def ends_requirement(self) -> bool:
@@ -444,7 +447,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class _Parser:
-    """Reads requirements from left to right, one token of look-ahead."""
+    """Parses requirements from left to right, with one token of look-ahead."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [_Token(symbol or word or "", bool(word)) for symbol, word, _ in _TOKEN.findall(text)]
@@ -456,7 +459,7 @@ class _Parser:
         self._expect_start("found '{}', expected: !, identifier, or 'end of string'")
         while True:
             try:
-                yield self._requirement()
+                yield self._parse_requirement()
             except SelectorError as err:
                 raise SelectorError(f"unable to parse requirement: {err}") from err
             token = self._next()
@@ -471,7 +474,7 @@ class _Parser:
         if not token.word and token.text != "!":
             raise SelectorError(message.format(token.text))
 
-    def _requirement(self) -> Requirement:
+    def _parse_requirement(self) -> Requirement:
         token = self._next()
         negated = not token.word and token.text == "!"
         if negated:
@@ -481,23 +484,27 @@ class _Parser:
         key = token.text
         if errors := _key_errors("<nil>", key):
             raise SelectorError(errors[0])
-        # `!key=value` is read as `key=value`, as the API server does.
+        # The API server reads `!key=value` as `key=value`.
         if negated:
             return _requirement(key, SelectorOperator.DOES_NOT_EXIST, ())
         if self._peek().ends_requirement:
             return _requirement(key, SelectorOperator.EXISTS, ())
-        operator = self._operator()
-        values = self._set() if operator in (SelectorOperator.IN, SelectorOperator.NOT_IN) else self._exact()
+        operator = self._parse_operator()
+        values = (
+            self._parse_set()
+            if operator in (SelectorOperator.IN, SelectorOperator.NOT_IN)
+            else self._parse_exact()
+        )
         return _requirement(key, operator, sorted(values))
 
-    def _operator(self) -> SelectorOperator:
+    def _parse_operator(self) -> SelectorOperator:
         token = self._next()
         operator = _BINARY.get(token.text)
         if operator is None:
             raise SelectorError(f"found '{token.text}', expected: {_BINARY_NAMES}")
         return operator
 
-    def _exact(self) -> set[str]:
+    def _parse_exact(self) -> set[str]:
         if self._peek().ends_requirement:
             return {""}
         token = self._next()
@@ -505,8 +512,8 @@ class _Parser:
             raise SelectorError(f"found '{token.text}', expected: identifier")
         return {token.text}
 
-    def _set(self) -> set[str]:
-        """`(x,y)`; places left empty between brackets and commas are the empty value."""
+    def _parse_set(self) -> set[str]:
+        """Parse `(x,y)`; empty places between brackets and commas are the empty value."""
         token = self._next()
         if token.word or token.text != "(":
             raise SelectorError(f"found '{token.text}' expected: '('")

@@ -1,9 +1,9 @@
-"""Pieces of X.509 certificates that Go's and OpenSSL's verifiers accept alike.
+"""Parts of X.509 certificates that both Go's and OpenSSL's verifiers accept.
 
 names, keys, times ──▶ certificate_builder() + key_usage() + alternative_names() ──▶ signed by its issuer
 
-Pure. Verifiers of today look at subject alternative names only, want a CA marked as one, and key usages that
-fit; a certificate names its issuer's key so that a renewed authority is distinguished from the one before.
+Pure. Current verifiers read only subject alternative names, require a CA to be marked as one, and require matching
+key usages. A certificate names its issuer's key, so that a renewed CA can be distinguished from the previous one.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,9 @@ def certificate_builder(
     start: Instant,
     end: Instant,
 ) -> x509.CertificateBuilder:
-    """A certificate for `key` that lasts from `start` to `end`, by `issuer` (None: self-signed)."""
+    """Return a builder for a certificate of `key` that is valid from `start` to `end`, by `issuer` (None:
+    self-signed).
+    """
     name = common_name(subject)
     authority = issuer_key or key
     return (
@@ -47,12 +49,12 @@ def certificate_builder(
 
 
 def common_name(text: str) -> x509.Name:
-    """A name with nothing but a common name, of which X.509 takes 64 characters."""
+    """Return a name that has only a common name, limited to 64 characters by X.509."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 
 def key_usage(*, signs_certificates: bool, enciphers_keys: bool = False) -> x509.KeyUsage:
-    """Signs handshakes; besides, certificates (an authority) or the keys of RSA key exchange (an RSA server)."""
+    """Return the usage for handshakes and optionally for certificates (a CA) or RSA key exchange (an RSA server)."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -67,21 +69,21 @@ def key_usage(*, signs_certificates: bool, enciphers_keys: bool = False) -> x509
 
 
 def alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
-    """The names and addresses that a server answers to; what reads as an IP address is one."""
-    return x509.SubjectAlternativeName([_alternative(host) for host in hosts])
+    """Return the names and addresses of a server; a text that parses as an IP address is one."""
+    return x509.SubjectAlternativeName([_to_general_name(host) for host in hosts])
 
 
 def moment(instant: Instant) -> datetime:
-    """An instant as the `cryptography` package takes it."""
+    """Return an instant in the form of the `cryptography` package."""
     return datetime.fromtimestamp(instant, UTC)
 
 
 def pem_of(certificate: x509.Certificate) -> bytes:
-    """The certificate as PEM."""
+    """Return the certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _alternative(host: str) -> x509.GeneralName:
+def _to_general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:

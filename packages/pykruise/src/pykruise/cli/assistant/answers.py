@@ -1,4 +1,4 @@
-"""Arguments and answers of the tools: clients get their JSON schemas, docstrings included.
+"""Arguments and answers of the tools. Clients get their JSON schemas with the docstrings.
 
 Every answer has `text`, the report that the command prints for people, and the same facts as fields with codes.
 """
@@ -23,7 +23,9 @@ class ExplainArguments(ToolArguments, frozen=True, kw_only=True):
     """Objects to explain."""
 
     target: str
-    """TYPE/NAME of one object, such as clonesets/web, or pod/web-4x2kl for what holds a pod."""
+    """TYPE/NAME of one object, such as clonesets/web, or pod/web-4x2kl to see why a pod is not deleted, evicted or
+    ready.
+    """
     namespace: str = ""
     """Empty: the namespace of the kubeconfig's context."""
 
@@ -51,7 +53,7 @@ class OverviewArguments(ToolArguments, frozen=True, kw_only=True):
     selector: str = ""
     """Label selector, such as app=web."""
     only_needing_action: bool = False
-    """Whether rows of objects that need nobody are left out."""
+    """Whether rows of objects that need no action are left out."""
 
 
 class OverviewRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +67,7 @@ class OverviewRow(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     """Code of the first reason why the object waits; empty: it waits for nothing."""
     reason: str
-    """The same in words; without a reason, the progress."""
+    """The reason in words; without a reason, the progress."""
     remedy: str
     """Advice that ends the wait; empty: nothing has to be done."""
 
@@ -150,7 +152,7 @@ class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     change_cause: str
     differences: list[str]
-    """Changes against the revision before, one per field: path: old → new."""
+    """Changes compared with the previous revision, one per field: path: old → new."""
 
 
 class HistoryAnswer(ToolAnswer, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""Answers of bounded length: an assistant reads every character, and a workload may have 10,000 pods.
+"""Limits the length of answers: an assistant reads every character, and a workload may have 10,000 pods.
 
-document ──▶ shortened() ──▶ the same, with the count of what is left out
+document ──▶ shortened() ──▶ the same, with the count of omitted items
 
 Pure.
 """
@@ -8,11 +8,11 @@ Pure.
 from typing import Any, Final
 
 MOST_ITEMS: Final = 50
-"""Items of a list that are kept."""
+"""Maximum number of items of a list."""
 MOST_CHARACTERS: Final = 4_000
-"""Characters of a text that are kept."""
+"""Maximum number of characters of a text."""
 MOST_TEXT: Final = 20_000
-"""Characters of a report for people that are kept."""
+"""Maximum number of characters of a report for people."""
 
 
 def shortened(value: Any) -> Any:

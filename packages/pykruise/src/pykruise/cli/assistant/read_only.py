@@ -1,4 +1,4 @@
-"""A transport that sends no write, so that no tool of an assistant can change a cluster.
+"""A transport that rejects writes, so that no tool of an assistant can change a cluster.
 
 Request ──▶ is_read() ──▶ the inner transport | ReadOnlyError
 """
@@ -28,7 +28,7 @@ class ReadOnlyTransport(WrappedTransport):
 def is_read(request: Request) -> bool:
     """Whether the API server stores nothing for the request.
 
-    Rules of Kubernetes: GET changes nothing, a write with `dryRun=All` is not stored, a self review is not stored.
+    Kubernetes' rules: GET changes nothing, a write with `dryRun=All` is not stored, a self review is not stored.
     """
     if request.method in ("GET", "HEAD"):
         return True

@@ -70,24 +70,24 @@ from pykruise.manager.doctor.findings import FindingLevel
 
 
 class ToolSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster that the tools read, as the options of the command name it."""
+    """The cluster that the tools read, from the options of the command."""
 
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str = ""
-    """Namespace of tools that name none; empty: that of the context."""
+    """Namespace of calls that name none; empty: the context's namespace."""
     reach: Reach = reached
     clock: Clock = system_clock
 
     @asynccontextmanager
     async def connect(self, namespace: str = "") -> AsyncIterator[tuple[Client, str]]:
-        """A client that cannot write, and the namespace of the call."""
+        """Connect with a client that cannot write. Yields the client and the namespace of the call."""
         async with self.reach(self.kubeconfig, self.context) as (client, default):
             yield client.over(ReadOnlyTransport(client.transport)), namespace or self.namespace or default
 
 
 class AssistantTool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool: its name and description, and the function that answers."""
+    """A tool: its name and description, and the function that answers."""
 
     name: str
     title: str
@@ -235,7 +235,7 @@ async def plan_change(session: ToolSession, arguments: PlanArguments) -> PlanAns
 
 
 MOST_NODES: Final = 100
-"""Nodes of a simulation that an assistant may ask for."""
+"""Maximum number of nodes of an assistant's simulation."""
 
 
 async def simulate_rollout(session: ToolSession, arguments: SimulateArguments) -> SimulateAnswer:
@@ -255,9 +255,9 @@ async def simulate_rollout(session: ToolSession, arguments: SimulateArguments) -
     )
     printed: dict[str, list[str]] = {"text": [], "json": []}
     with tempfile.TemporaryDirectory() as folder:
-        file = _write(Path(folder), "manifest.yaml", arguments.manifest)
+        file = _write_manifest(Path(folder), "manifest.yaml", arguments.manifest)
         changes = [
-            _write(Path(folder), f"change-{number}.yaml", change)
+            _write_manifest(Path(folder), f"change-{number}.yaml", change)
             for number, change in enumerate(arguments.changes, start=1)
         ]
         codes = [
@@ -279,7 +279,7 @@ async def simulate_rollout(session: ToolSession, arguments: SimulateArguments) -
     )
 
 
-def _write(folder: Path, name: str, text: str) -> Path:
+def _write_manifest(folder: Path, name: str, text: str) -> Path:
     file = folder / name
     file.write_text(text, "utf-8")
     return file
@@ -287,7 +287,7 @@ def _write(folder: Path, name: str, text: str) -> Path:
 
 async def read_history(session: ToolSession, arguments: HistoryArguments) -> HistoryAnswer:
     """Revisions of a workload, oldest first."""
-    async with _selected(session, arguments.target, arguments.namespace) as (kubectl, info):
+    async with _select(session, arguments.target, arguments.namespace) as (kubectl, info):
         revisions = await read_revisions(kubectl, info)
     before: list[Revision | None] = [None, *revisions]
     return HistoryAnswer(
@@ -306,7 +306,7 @@ async def read_history(session: ToolSession, arguments: HistoryArguments) -> His
 
 async def read_events(session: ToolSession, arguments: EventsArguments) -> EventsAnswer:
     """Events of one object, oldest first."""
-    async with _selected(session, arguments.target, arguments.namespace) as (kubectl, info):
+    async with _select(session, arguments.target, arguments.namespace) as (kubectl, info):
         client = await kubectl.client()
         uid = info.document["metadata"].get("uid", "")
         listed = await client.list(
@@ -338,8 +338,8 @@ def _event_row(event: Document) -> EventRow:
 
 
 @asynccontextmanager
-async def _selected(session: ToolSession, target: str, namespace: str) -> AsyncIterator[tuple[Session, Info]]:
-    """The object that TYPE/NAME names, found as kubectl finds it. Raises CommandError, KubeError."""
+async def _select(session: ToolSession, target: str, namespace: str) -> AsyncIterator[tuple[Session, Info]]:
+    """Find the object of TYPE/NAME by kubectl's rules. Raises CommandError, KubeError."""
     if target.count("/") != 1:
         raise CommandError(f"target {target!r}: want TYPE/NAME of one object, such as clonesets/web")
     async with session.connect(namespace) as (client, there):
@@ -391,7 +391,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
         name="plan",
         title="Plan a change",
         description=(
-            "What would happen if a change were applied: pods that are created, deleted or updated in place, in which"
+            "Forecasts a change: pods that are created, deleted or updated in place, in which"
             " order, and how many stay available. Nothing is applied."
         ),
         arguments=PlanArguments,
@@ -402,7 +402,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
         name="simulate",
         title="Simulate a rollout",
         description=(
-            "Plays a rollout, job or schedule from manifests in virtual time, with slow or failing pods and drained"
+            "Simulates a rollout, job or schedule from manifests in virtual time, with slow or failing pods and drained"
             " nodes. Needs no cluster."
         ),
         arguments=SimulateArguments,

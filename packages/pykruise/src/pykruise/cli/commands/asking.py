@@ -1,6 +1,6 @@
-"""`pykruise explain`, `plan`, `simulate` and `mcp`: questions about workloads. They read only.
+"""Commands `pykruise explain`, `plan`, `simulate` and `mcp`: questions about workloads. They only read.
 
-options ──▶ the command's own module, loaded when it is called ──▶ exit code
+options ──▶ the command's own module, imported when it is called ──▶ exit code
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pykruise.cli.commands.running import failed, reach, run
 
 
 @words.word(
-    short_help="Say what a rollout waits for, and what helps.",
+    short_help="Explain why a rollout waits, and what to do.",
     examples=(
         "explain clonesets/web",
         "explain asts/db -n shop",
@@ -27,10 +27,10 @@ from pykruise.cli.commands.running import failed, reach, run
 @click.argument("targets", nargs=-1)
 @options.namespace
 @click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="In all namespaces.")
-@click.option("--selector", "-l", default="", help="Label query, where a kind is named without a name.")
-@click.option("--details", is_flag=True, help="Of all: everything about each object, and not a row.")
-@click.option("--watch", "-w", is_flag=True, help="Go on until all is done.")
-@click.option("--timeout", default="0s", help="Time limit of --watch: 5m; 0s: until it is done.")
+@click.option("--selector", "-l", default="", help="Label query, for a kind without a name.")
+@click.option("--details", is_flag=True, help="Show the details of each object instead of a row.")
+@click.option("--watch", "-w", is_flag=True, help="Watch until all are done.")
+@click.option("--timeout", default="0s", help="Time limit of --watch, such as 5m; 0s: none.")
 @options.output
 @options.kubeconfig
 @options.context
@@ -48,12 +48,13 @@ def explain(
     context: str | None,
     feature_gates: str,
 ) -> None:
-    """Say what rollouts do now, what they wait for, and what can be done about it. Reads only.
+    """Show the state of rollouts, why they wait, and what to do about it. Reads only.
 
-    TARGETS as kubectl takes them: clonesets/web, clone web, clone/web asts/db, clonesets, all. All is a row for each
-    object of every kind, those that need action first. Of a pod (pod/web-x) it says which budgets hold it.
+    TARGETS have kubectl's forms: clonesets/web, clone web, clone/web asts/db, clonesets, all. The target all prints a
+    row for each object of every kind, those that need action first. For a pod (pod/web-x) the report has the reasons
+    why it is not deleted, evicted or ready.
 
-    Exit code 0: done, or as it was asked for; 2: it goes on by itself; 3: it needs a person; 1: error.
+    Exit code 0: done, or as requested; 2: it continues automatically; 3: it needs a person; 1: error.
     """
     from pykruise.cli.explain import run_explain
 
@@ -67,7 +68,7 @@ def explain(
             kubeconfig=kubeconfig,
             context=context,
             watch=watch,
-            timeout_s=_seconds(timeout),
+            timeout_s=_parse_seconds(timeout),
             output=output,
             feature_gates=feature_gates,
             say=click.echo,
@@ -79,7 +80,7 @@ def explain(
 
 @words.word(
     needs_sandbox=True,
-    short_help="Say what applying a change would do.",
+    short_help="Show the effects of applying a change.",
     examples=(
         "plan clonesets/web --set image=main=nginx:1.28",
         "plan clone web --set replicas=10 --set partition=50%",
@@ -107,7 +108,7 @@ def plan(
     context: str | None,
     feature_gates: str,
 ) -> None:
-    """Say what would happen if this were applied: exit code 0 nothing, 2 changes, 1 error. Reads only.
+    """Show the effects of applying a change: exit code 0 nothing, 2 changes, 1 error. Reads only.
 
     TARGET, without -f: the live object to change with --set, clonesets/web or clone web.
     """
@@ -133,7 +134,7 @@ def plan(
 
 @words.word(
     needs_sandbox=True,
-    short_help="Play a rollout, a job or a schedule in virtual time.",
+    short_help="Simulate a rollout, a job or a schedule in virtual time.",
     examples=(
         "simulate -f web.yaml --change web-new.yaml",
         "simulate -f web.yaml --change new.yaml --fail-pod 3% --drain node-1@60s",
@@ -149,29 +150,32 @@ def plan(
     multiple=True,
     help="Manifest of the changed workload; twice compares two strategies.",
 )
-@click.option(
-    "--pods-ready-after", default="2s", help="How long a pod takes to become ready: 10s, or 5s..30s."
-)
+@click.option("--pods-ready-after", default="2s", help="Time until a pod is ready: 10s, or 5s..30s.")
 @click.option(
     "--fail-pod", default="0%", help="Share of new pods that never become ready, or of runs that fail: 3%."
 )
-@click.option("--drain", multiple=True, help="Drain a node that long after the change: node-1@60s.")
-@click.option("--join", multiple=True, help="A further node that long after the change: node-9@60s.")
-@click.option("--leave", multiple=True, help="A node is lost for good: node-1@60s.")
+@click.option("--drain", multiple=True, help="Drain a node at a time after the change: node-1@60s.")
+@click.option("--join", multiple=True, help="Add a node at a time after the change: node-9@60s.")
+@click.option("--leave", multiple=True, help="Remove a node permanently: node-1@60s.")
 @click.option(
-    "--takes", default="1s", help="How long a job's pod runs, or what a schedule makes: 10m, or 5m..1h."
+    "--takes", default="1s", help="Running time of a job's pod, or of a schedule's objects: 10m, or 5m..1h."
 )
-@click.option("--for", "lasts", default="30d", help="How long a schedule is played.")
+@click.option("--for", "lasts", default="30d", help="Length of a schedule's simulation.")
 @click.option(
-    "--from", "begin", default="", help="From when on: 2026-03-01T00:00:00Z (default: from now on)."
+    "--from",
+    "begin",
+    default="",
+    help="Start of a schedule's simulation: 2026-03-01T00:00:00Z (default: now).",
 )
 @click.option(
-    "--outage", multiple=True, help="The nodes of a subset go, and come back: zone-a@60s, or zone-a@60s..5m."
+    "--outage", multiple=True, help="Nodes of a subset fail, and return: zone-a@60s, or zone-a@60s..5m."
 )
 @options.kubernetes
-@click.option("--nodes", type=click.IntRange(1, 1000), default=3, help="Nodes, named node-1 and on.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 1000), default=3, help="Number of nodes, named node-1 and so on."
+)
 @click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
-@click.option("--svg", type=options.PATH, help="Where to write a chart to (SVG).")
+@click.option("--svg", type=options.PATH, help="File to write a chart to (SVG).")
 @options.namespace
 @options.output
 @options.kubeconfig
@@ -200,11 +204,11 @@ def simulate(
     context: str | None,
     feature_gates: str,
 ) -> None:
-    """Play a rollout, a job or a month of a schedule in virtual time, and show how it goes.
+    """Simulate a rollout, a job or a month of a schedule in virtual time, and show its course.
 
     TARGET, instead of -f: a live object, advancedcronjobs/nightly. With -f no cluster is needed.
 
-    Exit code 0: complete, or as it was asked for; 3: stuck, failed or not over; 1: error.
+    Exit code 0: complete, or as requested; 3: stuck, failed or not over; 1: error.
     """
     from pykruise.cli.simulate import Conditions, SimulatedTarget, run_simulate
 
@@ -245,7 +249,7 @@ def simulate(
             say=click.echo,
             reach=reach(),
         ),
-        on=asyncio.new_event_loop if live is None else None,  # from a file, nothing comes from a network
+        on=asyncio.new_event_loop if live is None else None,  # with a file the command uses no network
     )
     raise click.exceptions.Exit(code)
 
@@ -276,13 +280,13 @@ def mcp(namespace: str | None, kubeconfig: Path | None, context: str | None) -> 
 
 
 def _target(words: Sequence[str]) -> str | None:
-    """`clonesets/web`, also of `clone web`."""
+    """Join the words to one target: `clone web` is `clone/web`. Raises UsageError for several targets."""
     if len(words) > 2 or (len(words) == 2 and any("/" in word for word in words)):
-        raise click.UsageError(f"{' '.join(words)}: say one object, clonesets/web or clone web")
+        raise click.UsageError(f"{' '.join(words)}: name one object, clonesets/web or clone web")
     return "/".join(words) if words else None
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     from pykruise.kube.values.durations import parse_duration
 
     try:

@@ -1,6 +1,6 @@
-"""`pykruise up`, `demo`, `manager` and `kubelets`: what runs until it is stopped, or is shown.
+"""Commands `pykruise up`, `demo`, `manager` and `kubelets`: programs that run until they are stopped, and the demo.
 
-options ──▶ the command's own module, loaded when it is called ──▶ exit code
+options ──▶ the command's own module, imported when it is called ──▶ exit code
 """
 
 import logging
@@ -33,7 +33,7 @@ _SECONDS = click.FloatRange(min=0)
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 picks a free one."
 )
 @click.option(
-    "--kubeconfig", type=options.PATH, help="Where to write the kubeconfig (default: a temporary file)."
+    "--kubeconfig", type=options.PATH, help="File to write the kubeconfig to (default: a temporary file)."
 )
 @click.option(
     "--data-dir", type=options.PATH, help="Keep everything in this directory, for the next start (SQLite)."
@@ -41,18 +41,18 @@ _SECONDS = click.FloatRange(min=0)
 @click.option(
     "--load",
     type=options.PATH,
-    help="Begin with the objects of this file, as `kubectl get -o yaml` gives them.",
+    help="Load the objects of this file first, in the form of `kubectl get -o yaml`.",
 )
 @options.failures
-@click.option("--rbac", is_flag=True, help="Let service accounts and other users do only what roles say.")
+@click.option("--rbac", is_flag=True, help="Enforce roles (RBAC) for service accounts and other users.")
 @click.option(
     "--service-accounts", is_flag=True, help="Give pods a service account and a volume with its token."
 )
-@click.option("--feature-gates", default="", help="Of the manager: A=true,B=false.")
+@click.option("--feature-gates", default="", help="Feature gates of the manager: A=true,B=false.")
 @click.option(
-    "--no-agent", is_flag=True, help="No node agent is played: no pulls ahead, recreations, probes."
+    "--no-agent", is_flag=True, help="Do not simulate the node agent: no pulls ahead, recreations, probes."
 )
-@click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
+@click.option("--verbose", "-v", is_flag=True, help="Log the actions of the controllers.")
 def up(
     kubernetes: str,
     nodes: int | None,
@@ -107,7 +107,7 @@ def demo(step_timeout: float, manifest: Path | None) -> None:
 
 @words.word(
     short_help="Run the controllers and webhooks.",
-    # Flags are OpenKruise's, written as Go programs take them: manager/flags.py reads them.
+    # Flags are OpenKruise's, in the syntax of Go programs: manager/flags.py parses them.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     add_help_option=False,
     examples=("manager --enable-leader-election=false --enable-webhooks=false",),
@@ -128,18 +128,20 @@ def manager(context: click.Context) -> None:
         "kubelets --start 2 --ready 5 --failures failures.yaml",
     ),
 )
-@click.option("--nodes", type=click.IntRange(1, 5000), default=3, help="How many nodes.")
-@click.option("--pods-per-node", type=click.IntRange(min=1), default=110, help="How many pods each may run.")
-@click.option("--prefix", default="node-", help="What their names begin with; numbers follow.")
+@click.option("--nodes", type=click.IntRange(1, 5000), default=3, help="Number of nodes.")
+@click.option(
+    "--pods-per-node", type=click.IntRange(min=1), default=110, help="Maximum number of pods of a node."
+)
+@click.option("--prefix", default="node-", help="Prefix of the names; numbers follow.")
 @click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
 @click.option("--ready", type=_SECONDS, default=0.0, help="Seconds from running to ready.")
 @click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
 @click.option("--volumes", is_flag=True, help="Provision a simulated volume for each claim.")
-@click.option("--agent", is_flag=True, help="Play the node agent too: recreate containers, probe pods.")
+@click.option("--agent", is_flag=True, help="Simulate the node agent too: recreate containers, probe pods.")
 @options.kubeconfig
 @options.context
 @options.failures
-@click.option("--verbose", "-v", is_flag=True, help="Log what they do.")
+@click.option("--verbose", "-v", is_flag=True, help="Log the actions of the nodes.")
 def kubelets(
     nodes: int,
     pods_per_node: int,

@@ -1,6 +1,7 @@
-"""`pykruise install`, `doctor`, `uninstall`, `crds` and `manifests`: what a cluster gets, has, and would lose.
+"""Commands `pykruise install`, `doctor`, `uninstall`, `crds` and `manifests`, which print and check the objects of an
+installation.
 
-options ──▶ the command's own module, loaded when it is called ──▶ exit code
+options ──▶ the command's own module, imported when it is called ──▶ exit code
 """
 
 from pathlib import Path
@@ -26,68 +27,68 @@ from pykruise.cli.errors import CommandError, CommandLineError
     "--replicas",
     type=click.IntRange(min=1),
     default=2,
-    help="Managers; one works, all answer webhooks.",
+    help="Number of managers; one reconciles, all serve webhooks.",
 )
 @click.option(
-    "--shards", type=click.IntRange(1, 16), default=1, help="How many of them share the work of controllers."
+    "--shards", type=click.IntRange(1, 16), default=1, help="Number of managers that share the reconciling."
 )
 @click.option(
     "--registry",
     default="",
     metavar="HOST/PATH",
-    help="Where nodes pull this version's images from (default: where it is published).",
+    help="Registry of this version's images (default: where they are published).",
 )
-@click.option("--image", default="", help="The manager's image, where it has another name.")
-@click.option("--daemon-image", default="", help="The agents' image, where it has another name.")
+@click.option("--image", default="", help="The manager's image, if it has another name.")
+@click.option("--daemon-image", default="", help="The agents' image, if it has another name.")
 @click.option(
     "--socket-location",
     default="",
-    help="The nodes' folder with the container runtime's socket (default: of containerd and CRI-O, in /var/run).",
+    help="Folder of the container runtime's socket on nodes (default: those of containerd and CRI-O, in /var/run).",
 )
 @click.option("--feature-gates", default=None, help="A=true,B=false (default: ImagePullJobGate=true)")
 @click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the logs.")
 @click.option(
     "--webhook-host",
     default="",
-    help="For managers outside the cluster: their WEBHOOK_HOST. Nothing runs inside.",
+    help="WEBHOOK_HOST of managers outside the cluster; none runs inside.",
 )
 @click.option(
     "--webhook-port",
     type=click.IntRange(1, 65535),
     default=9876,
-    help="Where webhooks are answered: WEBHOOK_PORT.",
+    help="Port of the webhooks: WEBHOOK_PORT.",
 )
 @click.option(
     "--api-server",
     "api_servers",
     metavar="CIDR",
     multiple=True,
-    help="Where reviews come from: a NetworkPolicy lets no other address reach the webhooks.",
+    help="Addresses that send reviews: a NetworkPolicy lets no other address reach the webhooks.",
 )
 @click.option(
     "--metrics-from",
     metavar="CIDR",
     multiple=True,
-    help="Where metrics are read from: the NetworkPolicy lets no other address reach them.",
+    help="Addresses that read metrics: the NetworkPolicy lets no other address read them.",
 )
 @click.option(
     "--egress-to",
     metavar="CIDR",
     multiple=True,
-    help="Where API servers listen: the NetworkPolicy lets managers connect to no other address.",
+    help="Addresses of API servers: the NetworkPolicy lets managers connect to no other address.",
 )
 @click.option(
     "--client-ca",
     "client_authority",
     metavar="CONFIGMAP",
     default="",
-    help="With ca.crt: reviews are answered only to clients with a certificate of it.",
+    help="ConfigMap with ca.crt: webhooks answer only clients with a certificate of this authority.",
 )
 @click.option(
     "--crds/--no-crds",
     "has_crds",
     default=True,
-    help="Whether definitions are part of it; without them those of the cluster stay as they are.",
+    help="Print the definitions too; without them the cluster's stay unchanged.",
 )
 @options.stored_version
 @options.cluster_minor
@@ -157,7 +158,7 @@ def install(
 @options.kubeconfig
 @options.context
 def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, context: str | None) -> None:
-    """Report problems of an installation, one line each with what to do. Changes nothing; 1: faults."""
+    """Report problems of an installation, one line each with the remedy. Changes nothing; exit code 1: faults."""
     from pykruise.cli.doctor import run_doctor
 
     run(
@@ -173,12 +174,12 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
     )
 
 
-@words.word(short_help="Say what a cluster would lose.", examples=("uninstall --check",))
-@click.option("--check", is_flag=True, help="Say what would be lost; removes nothing.")
+@words.word(short_help="Show what a cluster would lose.", examples=("uninstall --check",))
+@click.option("--check", is_flag=True, help="Show what would be lost; removes nothing.")
 @options.kubeconfig
 @options.context
 def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None:
-    """Say what a cluster would lose with OpenKruise's kinds. Exit code 1 when that is anything."""
+    """Show the objects that a cluster would lose with OpenKruise's kinds. Exit code 1 when there are any."""
     from pykruise.cli.install import check_uninstall
 
     if not check:
@@ -200,28 +201,28 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
 def crds(stored_version: str) -> None:
     """Print the custom resource definitions, ready for `kubectl apply --server-side -f -`.
 
-    They name no conversion webhook, for managers that serve none; `pykruise install` prints those that do.
+    They have no conversion webhook, for managers that serve none; `pykruise install` prints definitions with one.
     """
     from pykruise.cli.manager import crd_manifests
 
     click.echo(crd_manifests(layout=stored_version), nl=False)
 
 
-@words.group(short_help="Print what other tools need to know of the kinds.")
+@words.group(short_help="Print manifests for other tools that work with the kinds.")
 def manifests() -> None:
-    """Print what other tools need to know of the kinds."""
+    """Print manifests for other tools that work with the kinds."""
 
 
 @manifests.command(
     short_help="Health and actions for Argo CD.",
     examples=("manifests argocd | kubectl apply --server-side -f -",),
 )
-@click.option("--namespace", default="argocd", help="Where Argo CD runs.")
+@click.option("--namespace", default="argocd", help="Namespace of Argo CD.")
 @click.option("--name", default="argocd-cm", help="Its ConfigMap.")
 def argocd(namespace: str, name: str) -> None:
     """Print health and actions of every kind, for `kubectl apply --server-side -f -`.
 
-    Only the keys of these kinds are in it: applied server-side, it leaves all others as they are.
+    The ConfigMap has only the keys of these kinds: applied server-side, it leaves all other keys unchanged.
     """
     from pykruise.manager.argocd import config_map_text
 
@@ -229,16 +230,16 @@ def argocd(namespace: str, name: str) -> None:
 
 
 @manifests.command(
-    short_help="Where to scrape, and alerts, for the Prometheus operator.",
+    short_help="PodMonitor and alerts for the Prometheus operator.",
     examples=("manifests prometheus | kubectl apply --server-side -f -",),
 )
 @options.manager_namespace
-@click.option("--state/--no-state", default=True, help="The manager runs with --state-metrics.")
+@click.option("--state/--no-state", default=True, help="Whether the manager runs with --state-metrics.")
 @click.option(
     "--runbooks",
     default="",
     metavar="URL",
-    help="Where docs/monitoring.md is in a browser: alerts get a runbook_url (default: its path, as runbook).",
+    help="URL of docs/monitoring.md, for the alerts' runbook_url (default: its path, as runbook).",
 )
 def prometheus(namespace: str, state: bool, runbooks: str) -> None:
     """Print a PodMonitor and a PrometheusRule."""
@@ -253,13 +254,56 @@ def prometheus(namespace: str, state: bool, runbooks: str) -> None:
 
 
 @manifests.command(
-    short_help="A board for Grafana.",
+    short_help="A dashboard for Grafana.",
     examples=("manifests grafana --namespace monitoring | kubectl apply --server-side -f -",),
 )
 @options.manager_namespace
 def grafana(namespace: str) -> None:
-    """Print a ConfigMap with the board, which Grafana's sidecar finds by its label."""
+    """Print a ConfigMap with the dashboard, which Grafana's sidecar finds by its label."""
     from pykruise.manager.argocd import document_text
     from pykruise.manager.monitoring import board_config_map
 
     click.echo(document_text(board_config_map(namespace=namespace)), nl=False)
+
+
+@manifests.command(
+    short_help="Which lists kustomize merges.",
+    examples=("manifests kustomize-schema > kruise-schema.json",),
+)
+def kustomize_schema() -> None:
+    """Print the file for the field `openapi` of a kustomization: patches then merge containers by name.
+
+    Kubernetes' own kinds are in it too, as such a file replaces what kustomize knows by itself.
+    """
+    import json
+
+    from pykruise.manager.kustomize import openapi_document
+
+    click.echo(json.dumps(openapi_document(), indent=1))
+
+
+@manifests.command(
+    short_help="What kube-state-metrics reads of the kinds.",
+    examples=("manifests kube-state-metrics > custom-resource-state.yaml",),
+)
+def kube_state_metrics() -> None:
+    """Print the file for the flag --custom-resource-state-config-file of kube-state-metrics.
+
+    Its series have the names of those that the manager serves with --state-metrics.
+    """
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.kube_state_metrics import custom_resource_state
+
+    click.echo(document_text(custom_resource_state()), nl=False)
+
+
+@manifests.command(
+    short_help="Interpreters of the kinds for Karmada.",
+    examples=("manifests karmada | kubectl apply --server-side -f -",),
+)
+def karmada() -> None:
+    """Print ResourceInterpreterCustomizations of every kind with counts, for Karmada's API server."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.karmada import interpreters
+
+    click.echo("---\n".join(document_text(document) for document in interpreters()), nl=False)

@@ -1,4 +1,4 @@
-"""Options that several commands take."""
+"""Options that several commands share."""
 
 from pathlib import Path
 
@@ -9,18 +9,22 @@ from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR
 PATH: click.Path = click.Path(path_type=Path)
 
 kubeconfig = click.option(
-    "--kubeconfig", type=PATH, help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config)."
+    "--kubeconfig",
+    type=PATH,
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).",
 )
 context = click.option(
     "--context",
-    help="Context of the kubeconfig. Where a cluster is asked, kubectl's other global flags work too.",
+    help="Context of the kubeconfig. explain, plan, simulate, mcp and doctor also take kubectl's other global flags.",
 )
-namespace = click.option("--namespace", "-n", help="Default: the context's.")
-manager_namespace = click.option("--namespace", "-n", default="kruise-system", help="Where the manager runs.")
+namespace = click.option("--namespace", "-n", help="Namespace (default: the context's).")
+manager_namespace = click.option(
+    "--namespace", "-n", default="kruise-system", help="Namespace of the manager."
+)
 feature_gates = click.option(
     "--feature-gates",
     default="",
-    help="A=true,B=false. Default: those that the cluster's manager runs with.",
+    help="A=true,B=false (default: the gates of the cluster's manager).",
 )
 kubernetes = click.option(
     "--kubernetes",
@@ -28,7 +32,7 @@ kubernetes = click.option(
     default=NEWEST_MINOR,
     show_default=True,
     metavar="MINOR",
-    help=f"The Kubernetes that is played: its fields, defaults and rules; {MINORS[0]} to {NEWEST_MINOR}.",
+    help=f"Kubernetes version to simulate, with its fields, defaults and rules; {MINORS[0]} to {NEWEST_MINOR}.",
 )
 cluster_minor = click.option(
     "--kubernetes",
@@ -36,15 +40,15 @@ cluster_minor = click.option(
     default=NEWEST_MINOR,
     show_default=True,
     metavar="MINOR",
-    help="The cluster's Kubernetes: what its API servers do not have is left out.",
+    help="The cluster's Kubernetes version: objects that it does not support are left out.",
 )
 output = click.option("--output", "-o", default="text", help="text, json or yaml.")
 failures = click.option(
-    "--failures", type=PATH, help="Failures to act out, as rules in YAML (docs/sandbox.md)."
+    "--failures", type=PATH, help="File with rules for simulated failures (docs/sandbox.md)."
 )
 stored_version = click.option(
     "--stored-version",
     type=click.Choice(["v1alpha1", "v1beta1"]),
     default="v1beta1",
-    help="In which version definitions store objects; v1alpha1: as OpenKruise up to 1.8 does.",
+    help="Version in which definitions store objects; v1alpha1: as in OpenKruise up to 1.8.",
 )

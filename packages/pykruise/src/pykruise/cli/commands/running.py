@@ -1,6 +1,6 @@
-"""How a command runs: its log, its loop, its cluster, and how it ends.
+"""Runs a command: sets up its log, its event loop and its cluster, and reports its errors.
 
-coroutine ──▶ run() ──▶ what it returns | one line of error and exit code 1
+coroutine ──▶ run() ──▶ its result | one line of error and exit code 1
 """
 
 import asyncio
@@ -28,8 +28,10 @@ def run(
     level: int = logging.ERROR,
     on: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> T:
-    """Run a command on a loop of this kind, by default uvloop's; returns what it returns. Of the log it shows this
-    level and worse. Expected errors become one line on standard error and exit code 1."""
+    """Run a command on an event loop from `on`, by default uvloop's, and return its result.
+
+    The log shows this level and worse. Expected errors become one line on standard error and exit code 1.
+    """
     logging.basicConfig(
         level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
     )
@@ -50,8 +52,9 @@ def run(
 
 
 def said_of(error: Exception) -> str:
-    """An expected error as a person reads it: of a cluster that cannot be reached and of one that refuses the user
-    also what to look at, and not which of many requests it was."""
+    """Text of an expected error. For a cluster that is unreachable or refuses the user it adds a hint, and leaves out
+    which request failed.
+    """
     if isinstance(error, UnreachableError):
         cause = error.__cause__
         where = f"{error.origin}: {cause}" if error.origin and cause is not None else one_line(error)
@@ -66,20 +69,20 @@ def said_of(error: Exception) -> str:
 
 
 def misused(text: str) -> click.exceptions.Exit:
-    """Say it as an error of the command line, with the help to look at; what ends the command with exit code 1."""
+    """Print a usage error with a reference to the help. Return the exception that ends the command with exit code 1."""
     context = click.get_current_context()
     click.echo(usage_text(click.UsageError(text, ctx=context), context.command_path), err=True)
     return click.exceptions.Exit(1)
 
 
 def failed(text: str) -> click.exceptions.Exit:
-    """Say it as an error; what ends the command with exit code 1."""
+    """Print an error. Return the exception that ends the command with exit code 1."""
     click.echo(f"error: {text}", err=True)
     return click.exceptions.Exit(1)
 
 
 def reach() -> "Reach":
-    """How the cluster is reached that kubectl's global flags name."""
+    """Function that connects to the cluster, with the overrides of kubectl's global flags."""
     from pykruise.cli.insight.traced_requests import REQUEST_TIMEOUT_S, reached
     from pykruise.cli.kubectl.flags import CommandCall
     from pykruise.cli.kubectl.session import TRACED_FROM, overrides_of

@@ -1,6 +1,7 @@
-"""`pykruise switch-over` and `pykruise storage`: coming from OpenKruise, going back, and the versions that are stored.
+"""Commands `pykruise switch-over` and `pykruise storage`: the migration from OpenKruise and back, and the stored
+versions.
 
-options ──▶ the command's own module, loaded when it is called ──▶ exit code
+options ──▶ the command's own module, imported when it is called ──▶ exit code
 """
 
 from pathlib import Path
@@ -13,7 +14,7 @@ from pykruise.cli.commands.running import reach, run
 
 @words.group("switch-over", short_help="Switch a cluster from OpenKruise to pykruise.")
 def switch_over() -> None:
-    """Switch a cluster from OpenKruise to pykruise. docs/migration.md has the steps, and those back."""
+    """Switch a cluster from OpenKruise to pykruise. docs/migration.md has the steps in both directions."""
 
 
 @switch_over.command(
@@ -27,7 +28,7 @@ def switch_over() -> None:
 @click.option(
     "--feature-gates",
     default="",
-    help="Gates of the manager that takes over, A=true,B=false (default: those of the manager that runs).",
+    help="Gates of the manager that takes over, A=true,B=false (default: those of the running manager).",
 )
 @options.output
 @options.kubeconfig
@@ -37,8 +38,8 @@ def check(
 ) -> None:
     """Print every write that pykruise would make if it took over now. Changes nothing.
 
-    Exit code 0: nothing but statuses, events and pykruise's own annotations would be written, and nothing stands in
-    the way.
+    Exit code 0: only statuses, events and pykruise's own annotations would be written, and nothing prevents the
+    switch.
     """
     from pykruise.cli.switch_over import run_check
 
@@ -86,13 +87,14 @@ def show(output: str, kubeconfig: Path | None, context: str | None) -> None:
     required=True,
     help="v1alpha1: as OpenKruise up to 1.8 stores its kinds.",
 )
-@click.option("--kind", "kinds", multiple=True, help="One kind alone, such as clonesets; repeatable.")
+@click.option("--kind", "kinds", multiple=True, help="Move only this kind, such as clonesets; repeatable.")
 @options.kubeconfig
 @options.context
 def move(layout: str, kinds: tuple[str, ...], kubeconfig: Path | None, context: str | None) -> None:
-    """Rewrite all objects in another version, and record that no other is stored.
+    """Rewrite all objects in another version, and record that no other version is stored.
 
-    A manager that converts has to run. The command may be stopped and started again: it goes on with what is left.
+    A manager that converts versions must run. The command may be stopped and started again: it continues with the
+    remaining objects.
     """
     from pykruise.cli.switch_over import run_move
 

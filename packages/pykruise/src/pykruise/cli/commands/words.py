@@ -1,8 +1,8 @@
-"""The words of the `pykruise` command as click knows them: with examples in their help.
+"""Classes of `pykruise` commands for click, with examples in their help.
 
 @word("plan", examples=("plan clonesets/web --set replicas=5",)) ──▶ Word      @group(…) ──▶ WordGroup
 
-Usage errors have kubectl's form, in two lines: what is wrong, and which help says more.
+Usage errors have kubectl's form, in two lines: the error, and the command that prints the help.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,20 +16,20 @@ SETTINGS: Final = {
     "max_content_width": 110,
     "help_option_names": ["-h", "--help"],
 }
-"""Settings of all commands, also of other distributions."""
+"""Settings of all commands, also of commands in other distributions."""
 
 
 NO_SANDBOX: Final = (
-    "{command} plays a cluster in this process, which is a package of its own;"
+    "{command} simulates a cluster in this process, which needs another package;"
     " install it beside pykruise: pip install 'pykruise[sandbox]', or from a checkout: pip install ./packages/sandbox"
 )
 
 
 class Word(click.Command):
-    """One command.
+    """A command.
 
-    `examples`: command lines without the program's name. `needs_sandbox`: it plays a cluster, and the sandbox is a
-    distribution of its own.
+    `examples`: command lines without the program's name. `needs_sandbox`: the command simulates a cluster, so it
+    needs the sandbox's distribution.
     """
 
     def __init__(
@@ -38,17 +38,17 @@ class Word(click.Command):
         super().__init__(*args, **options)
         self.examples = tuple(examples)
         self.needs_sandbox = needs_sandbox
-        _show_no_empty_defaults(self.params)
+        _hide_empty_defaults(self.params)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it; without what it needs, say how to install that."""
+        """Run the command. Without the sandbox that it needs, print how to install it."""
         if self.needs_sandbox and find_spec("pykruise.sandbox") is None:
             click.echo(f"error: {NO_SANDBOX.format(command=ctx.command_path)}", err=True)
             raise click.exceptions.Exit(1)
         return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, after the options."""
+        """Write the examples after the options."""
         if not self.examples:
             return
         program = ctx.find_root().info_name
@@ -58,18 +58,18 @@ class Word(click.Command):
 
 
 class WordGroup(click.Group):
-    """A word whose children do the work."""
+    """A command with subcommands."""
 
     command_class = Word
 
 
 def word(name: str | None = None, *, examples: Sequence[str], **options: Any) -> Callable[[Any], Word]:
-    """Make a command of a function, as `click.command` does."""
+    """Turn a function into a command, like `click.command`."""
     return click.command(name, cls=Word, examples=examples, **options)
 
 
 def group(name: str | None = None, **options: Any) -> Callable[[Any], WordGroup]:
-    """Make a group of a function, as `click.group` does."""
+    """Turn a function into a group, like `click.group`."""
     return click.group(name, cls=WordGroup, **options)
 
 
@@ -82,8 +82,8 @@ def usage_text(error: click.ClickException, program: str) -> str:
     return f"error: {message}\nSee '{command} --help' for usage."
 
 
-def _show_no_empty_defaults(parameters: Sequence[click.Parameter]) -> None:
-    """An option that is empty by default says in its help what that means."""
+def _hide_empty_defaults(parameters: Sequence[click.Parameter]) -> None:
+    """Hide empty defaults: the help of such an option explains them."""
     for parameter in parameters:
         if isinstance(parameter, click.Option) and parameter.default == "":
             parameter.show_default = False

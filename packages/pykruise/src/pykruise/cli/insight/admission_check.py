@@ -18,7 +18,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 
 STRICT: Final = "Strict"
-"""Unknown fields are an error: one that is misspelt would change nothing, unseen."""
+"""Field validation that reports unknown fields as errors; a misspelt field would otherwise be ignored silently."""
 
 
 class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,9 +27,9 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     key: Key
     live: Document | None = None
-    """The object as it is; None: there is none."""
+    """The object as it is stored now; None: it does not exist."""
     wanted: Document | None = None
-    """As it would be stored: defaults and all; None: it is refused."""
+    """The object as it would be stored, with defaults; None: admission refuses it."""
     errors: tuple[str, ...] = ()
 
     @property
@@ -43,7 +43,7 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> dict[str, Any]:
-        """Fields of a Foreseen that `plan` shows for an object of any kind."""
+        """Fields of a `Foreseen` that `plan` shows for an object of any kind."""
         old, new = (entry and entry.get("spec") for entry in (self.live, self.wanted))
         return {
             "kind": self.resource.kind,
@@ -56,13 +56,14 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def asked(client: Client, resource: Resource, key: Key, document: Document) -> AdmissionVerdict:
-    """Ask admission in a dry run, in the version of the manifest; the answer is in the hub version. Raises what says
-    nothing about the object."""
+    """Ask admission in a dry run, with the manifest's own version; the verdict holds the hub version. Raises the
+    errors that are not about the object.
+    """
     own = msgspec.structs.replace(resource, version=document["apiVersion"].rpartition("/")[2])
-    live = await _stored(client, resource, key)
-    there = live if own == resource or live is None else await _stored(client, own, key)
+    live = await _get_stored(client, resource, key)
+    there = live if own == resource or live is None else await _get_stored(client, own, key)
     try:
-        wanted = await _admitted(client, own, key, there, document)
+        wanted = await _dry_run(client, own, key, there, document)
         return AdmissionVerdict(
             resource=resource, key=key, live=live, wanted=live if wanted is there else hub_form(wanted)
         )
@@ -70,18 +71,20 @@ async def asked(client: Client, resource: Resource, key: Key, document: Document
         if not _is_refusal(error):
             raise
         if there is not None and any(cause.field == _PATCH for cause in error.causes):
-            error = await _as_of_a_creation(client, own, key, document) or error
+            error = await _refusal_of_creation(client, own, key, document) or error
         return AdmissionVerdict(resource=resource, key=key, live=live, errors=errors_of(error))
 
 
 _PATCH: Final = "patch"
-"""The field of a refusal that quotes the whole object: API servers could not read what a patch makes of it."""
+"""Field of a refusal that quotes the whole object: the API server could not decode the result of a patch."""
 
 
-async def _as_of_a_creation(
+async def _refusal_of_creation(
     client: Client, resource: Resource, key: Key, document: Document
 ) -> ApiError | None:
-    """The same refusal as of a creation, whose message is short; None: a creation is refused for something else."""
+    """Return the same refusal for a creation, which has a short message; None: a creation is not refused for this
+    reason.
+    """
     try:
         await client.create(resource, key.namespace, document, dry_run=True, field_validation=STRICT)
     except ApiError as error:
@@ -89,17 +92,17 @@ async def _as_of_a_creation(
     return None
 
 
-async def _stored(client: Client, resource: Resource, key: Key) -> Document | None:
+async def _get_stored(client: Client, resource: Resource, key: Key) -> Document | None:
     try:
         return decode(await client.get(resource, key.namespace, key.name))
     except NotFoundError:
         return None
 
 
-async def _admitted(
+async def _dry_run(
     client: Client, resource: Resource, key: Key, live: Document | None, document: Document
 ) -> Document:
-    """The object as it would be stored: defaults and all. Raises what admission refuses with."""
+    """Return the object as it would be stored, with defaults. Raises the error with which admission refuses it."""
     if live is None:
         return decode(
             await client.create(resource, key.namespace, document, dry_run=True, field_validation=STRICT)
@@ -120,27 +123,29 @@ async def _admitted(
 
 
 def patch_to_apply(live: Document, document: Document) -> Document:
-    """The merge patch that `kubectl apply` would send: what the manifest says, and without what it said before.
+    """Return the merge patch that `kubectl apply` would send: it sets the manifest's fields and removes fields that
+    only the last applied manifest had.
 
-    What was said before is in the annotation that kubectl leaves; without it nothing is taken away.
+    The last applied manifest is in the annotation that kubectl writes; without the annotation the patch removes
+    nothing.
     """
     before = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     last: Any = decode(before.encode()) if before else {}
     wanted = document.get("spec") or {}
     kept = ("labels", "annotations")
     metadata = {part: document["metadata"][part] for part in kept if document["metadata"].get(part)}
-    spec = _difference(live.get("spec") or {}, wanted, last.get("spec") or {})
-    changes = _difference(live["metadata"], metadata, last.get("metadata") or {})
+    spec = _merge_patch(live.get("spec") or {}, wanted, last.get("spec") or {})
+    changes = _merge_patch(live["metadata"], metadata, last.get("metadata") or {})
     return {**({"spec": spec} if spec else {}), **({"metadata": changes} if changes else {})}
 
 
-def _difference(live: Mapping[str, Any], wanted: Mapping[str, Any], last: Mapping[str, Any]) -> Document:
+def _merge_patch(live: Mapping[str, Any], wanted: Mapping[str, Any], last: Mapping[str, Any]) -> Document:
     patch: Document = {}
     for name, value in wanted.items():
         there = live.get(name)
         if isinstance(value, Mapping) and isinstance(there, Mapping):
             before = last.get(name)
-            if inner := _difference(there, value, before if isinstance(before, Mapping) else {}):
+            if inner := _merge_patch(there, value, before if isinstance(before, Mapping) else {}):
                 patch[name] = inner
         elif not same(there, value):
             patch[name] = deep_copy(value)
@@ -151,18 +156,18 @@ def _difference(live: Mapping[str, Any], wanted: Mapping[str, Any], last: Mappin
 
 
 def _is_refusal(error: ApiError) -> bool:
-    """A verdict on the object, and not on who asks or whether a webhook answers."""
+    """Whether the error is a verdict on the object; missing permissions and unreachable webhooks are not."""
     return error.code in (400, 409, 422) or (error.code == 403 and "webhook" in str(error))
 
 
 def errors_of(error: ApiError) -> tuple[str, ...]:
-    """Every field error of a refusal, each with its path; else the message."""
+    """Return every field error of a refusal with its path; without field errors, the message."""
     causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
     return tuple(causes) or (str(error),)
 
 
 def changed_paths(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
-    """Where two documents differ, lists of named things by name."""
+    """Yield the paths at which two documents differ. Items of lists are compared by name when all of them have one."""
     if same(old, new):
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -1,8 +1,8 @@
-"""Pods that find no node since something binds them to one: what binds them, and where.
+"""Bindings of unschedulable pods: the object that binds a pod to a node, and the node's state.
 
 Explanation with unschedulable pods ──objects of kinds that bind pods (Insight.bindings)──▶ with_bindings()
 
-Reads only, and only where a pod cannot be scheduled. Where such objects may not be read, nothing is said.
+This module only reads, and only when a pod cannot be scheduled. Objects that the user may not read add nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,19 +20,20 @@ from pykruise.pods.reasons import Code
 
 
 async def with_bindings(client: Client, explanation: Explanation) -> Explanation:
-    """The same, and of pods that cannot be scheduled what binds them."""
+    """Return the explanation with the bindings of the pods that cannot be scheduled."""
     if not any(wait.code == Code.UNSCHEDULABLE and wait.pods for wait in explanation.waits):
         return explanation
     bound = {
-        binding.pod: (owner, binding) for owner, binding in await _bindings(client, explanation.namespace)
+        binding.pod: (owner, binding)
+        for owner, binding in await _list_bindings(client, explanation.namespace)
     }
-    waits = [item for wait in explanation.waits for item in _apart(wait, bound)]
+    waits = [item for wait in explanation.waits for item in _split_by_binding(wait, bound)]
     named = [await _with_binding(client, wait, bound) for wait in waits]
     return msgspec.structs.replace(explanation, waits=tuple(named))
 
 
-async def _bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
-    """With the object that binds each."""
+async def _list_bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
+    """List the bindings of a namespace, each with the object that binds the pod."""
     bound: list[tuple[str, Binding]] = []
     for kind in known_kinds():
         if kind.insight is None or kind.insight.bindings is None:
@@ -50,8 +51,8 @@ async def _bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]
 _Bound = Mapping[str, tuple[str, Binding]]
 
 
-def _apart(wait: Wait, bound: _Bound) -> Iterator[Wait]:
-    """Pods that are bound, each for itself; the others together."""
+def _split_by_binding(wait: Wait, bound: _Bound) -> Iterator[Wait]:
+    """Split a wait: one wait for each bound pod, and one for all other pods."""
     if wait.code != Code.UNSCHEDULABLE:
         yield wait
         return
@@ -70,7 +71,7 @@ async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
     owner, binding = known
     node = binding.node
     labels = ", ".join(f"{key}={value}" for key, value in sorted(binding.labels.items()))
-    is_gone, how = await _how_it_is(client, node)
+    is_gone, how = await _describe_node(client, node)
     words = f"is bound to {labels} by {owner}, as it was on node {node}, which {how}; {wait.words}"
     room = (
         f"add a node with {labels}"
@@ -81,8 +82,8 @@ async def _with_binding(client: Client, wait: Wait, bound: _Bound) -> Wait:
     return msgspec.structs.replace(wait, words=words, remedy=f"{room}; or {binding.remedy}")
 
 
-async def _how_it_is(client: Client, name: str) -> tuple[bool, str]:
-    """Whether a node is gone, and in words how it is."""
+async def _describe_node(client: Client, name: str) -> tuple[bool, str]:
+    """Return whether a node is deleted, and its state in words."""
     try:
         node = decode(await client.get(NODES, "", name))
     except NotFoundError:

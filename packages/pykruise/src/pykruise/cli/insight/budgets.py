@@ -1,10 +1,11 @@
-"""Budgets that a rollout would go below, although no eviction asks them before it: what a plan notes of them.
+"""Notes of a plan about budgets that a rollout violates because it does not evict its pods.
 
 Client ──read_budgets()──▶ budgets of the namespace ──gone_below()──▶ one line each
 
-Managers delete pods and change them in place; PodDisruptionBudgets are asked at evictions alone, and
-PodUnavailableBudgets where a webhook or, with its gate, the CloneSet's manager asks them (that is played, see
-forecasting.py). So none of these holds the rollout up here, but drains wait meanwhile, and a webhook may refuse.
+Managers delete pods and update them in place. Only evictions check PodDisruptionBudgets. PodUnavailableBudgets are
+checked by a webhook or, with its feature gate, by the CloneSet's manager (which the simulation includes, see
+forecasting.py). So none of these budgets blocks the simulated rollout, but drains wait meanwhile, and a webhook may
+refuse.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,24 +26,26 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
 
     disruption: Sequence[Document] = ()
     unavailable: Sequence[Document] = ()
-    """Without those that the manager asks by itself."""
+    """PodUnavailableBudgets, without those that the manager checks itself."""
 
 
 async def read_budgets(client: Client, namespace: str, *, are_asked: bool) -> Budgets:
-    """Existing budgets that the user may read. `are_asked`: PodUnavailableBudgets are left to the manager."""
+    """Read the existing budgets that the user may read. `are_asked`: the manager checks PodUnavailableBudgets, so
+    they are left out.
+    """
     return Budgets(
         disruption=await read_disruption_budgets(client, namespace),
-        unavailable=() if are_asked else await _read(client, POD_UNAVAILABLE_BUDGETS, namespace),
+        unavailable=() if are_asked else await _list_readable(client, POD_UNAVAILABLE_BUDGETS, namespace),
     )
 
 
 async def read_disruption_budgets(client: Client, namespace: str) -> Sequence[Document]:
-    """PodDisruptionBudgets of a namespace, as far as they may be read."""
-    return await _read(client, POD_DISRUPTION_BUDGETS, namespace)
+    """Read the PodDisruptionBudgets of a namespace; empty when the user may not read them."""
+    return await _list_readable(client, POD_DISRUPTION_BUDGETS, namespace)
 
 
 def says_disruption_budget(budget: Document) -> str:
-    """State of a PodDisruptionBudget, which evictions need as well."""
+    """Describe the state of a PodDisruptionBudget, which must also allow an eviction."""
     status: Mapping[str, int] = budget.get("status") or {}
     healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     allowed = status.get("disruptionsAllowed", 0)
@@ -51,8 +54,10 @@ def says_disruption_budget(budget: Document) -> str:
     return f"PodDisruptionBudget {name} has to allow evictions too, and allows {allowed} now: {counts}"
 
 
-async def _read(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:
-    """None where the kind is not defined; a note is no reason to fail for who may not read them."""
+async def _list_readable(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:
+    """List the objects; empty when the kind is not defined or the user may not read it, because a missing note is no
+    error.
+    """
     try:
         return [decode(raw) for raw in (await client.list(resource, namespace)).items]
     except (NotFoundError, ForbiddenError):
@@ -60,9 +65,11 @@ async def _read(client: Client, resource: Resource, namespace: str) -> Sequence[
 
 
 def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Iterator[str]:
-    """Each budget that protects some of a workload's `pods`, and more of them than `lowest` available ones leave."""
+    """Yield a line for each budget that protects some of a workload's `pods` and needs more pods than are left when
+    the workload has only `lowest` available ones.
+    """
     for entry in budgets.disruption:
-        result = _described(
+        result = _find_shortfall(
             entry, selected_by(entry), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy"
         )
         for name, wanted, left in result:
@@ -72,7 +79,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
             )
     for entry in budgets.unavailable:
         name = str(entry["metadata"]["name"])
-        result = _described(
+        result = _find_shortfall(
             entry,
             lambda pod, name=name: budget_name_of(pod) == name,  # type: ignore[misc]
             pods,
@@ -87,7 +94,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
             )
 
 
-def _described(
+def _find_shortfall(
     budget: Document,
     protects: Callable[[PodView], bool],
     pods: Sequence[PodView],
@@ -96,20 +103,20 @@ def _described(
     wanted: str,
     now: str,
 ) -> Iterator[tuple[str, int, int]]:
-    """Name, how many are wanted, and how many are left, when these are fewer."""
+    """Yield the budget's name, its wanted number of pods and the number left, when fewer are left than wanted."""
     own = [pod for pod in pods if pod.is_active and protects(pod)]
     status: Mapping[str, int] = budget.get("status") or {}
     if not own or wanted not in status:
         return
     serving = sum(pod.is_serving for pod in own)
-    # Of the pods that the workload has at its lowest no more are protected than there are.
+    # At the workload's lowest number of available pods, the budget protects at most as many pods as it covers.
     left = max(status.get(now, 0) - serving, 0) + min(lowest, len(own))
     if left < status[wanted] and left < status.get(now, 0):
         yield str(budget["metadata"]["name"]), status[wanted], left
 
 
 def selected_by(budget: Document) -> Callable[[PodView], bool]:
-    """Whether a PodDisruptionBudget is about a pod of its namespace."""
+    """Return a predicate: whether a PodDisruptionBudget selects a pod of its namespace."""
     given = (budget.get("spec") or {}).get("selector")
     if given is None:
         return lambda _: False

@@ -1,10 +1,10 @@
-"""Why a pod does not serve, or does not go: the reason that its owner's conditions give, and what more is known.
+"""Causes why a pod is not available or does not terminate: the reason from its owner's conditions, with more details.
 
 PodView ──pods/lifecycle/blockers.py──▶ reason, words, remedy ─┐
 a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ Cause
 
-Pure, and the same for every kind. Codes are the reasons of the condition Waiting, so that both say the same.
-What a manager does not keep of a pod (messages, exit codes) is read from the document here.
+Pure, and the same for every kind. Codes are the reasons of the condition Waiting, so both name the same cause.
+Managers do not keep a pod's messages and exit codes, so this module reads them from the document.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -23,14 +23,14 @@ from pykruise.runtime.reasons import Reason
 
 
 class WaitCause(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason. `code` is one word for programs; `since` is None where it is not recorded."""
+    """One reason. `code` is one word for programs; `since` is None when the start is not recorded."""
 
     code: str
     words: str
     since: Instant | None = None
     remedy: str = ""
     container: str = ""
-    """The container that it is about, where it is about one."""
+    """Container that the reason is about; empty: it is about the whole pod."""
 
 
 _NO_CLAIMS: Final[Mapping[str, str]] = {}
@@ -47,34 +47,35 @@ def cause_of(
     claims: Mapping[str, str] = _NO_CLAIMS,
     correction: Correction = IN_TEMPLATE,
 ) -> WaitCause | None:
-    """Why a pod is not available, or not gone; None: it is available and stays. `lost_nodes` do not answer; `claims`:
-    PVCs without a volume, by name, and what is wrong with them."""
+    """Return why a pod is not available or still terminates; None: it is available and not terminating. `lost_nodes`
+    do not answer; `claims` maps the name of each PVC without a volume to its problem.
+    """
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
-        return _terminating(meta, node, lost_nodes, now=now)
+        return _explain_termination(meta, node, lost_nodes, now=now)
     if node and node in lost_nodes:
         return WaitCause(
             code=Code.NODE_LOST,
             words=f"its node {node} does not answer",
-            since=_changed(_condition(pod, "Ready")),
+            since=_transition_time(_find_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
         )
     obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now, correction=correction)
     if obstacle is None:
         return None
-    cause = _explained(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction)
-    return _with_claims(cause, pod, claims) if cause.code == Code.UNBOUND_CLAIMS else cause
+    cause = _add_details(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction)
+    return _add_claims(cause, pod, claims) if cause.code == Code.UNBOUND_CLAIMS else cause
 
 
-def _with_claims(cause: WaitCause, pod: Document, claims: Mapping[str, str]) -> WaitCause:
-    """Named: the PVCs of this pod that have no volume, and what is missing for them."""
+def _add_claims(cause: WaitCause, pod: Document, claims: Mapping[str, str]) -> WaitCause:
+    """Add the PVCs of this pod that have no volume, and their problems, to the cause."""
     volumes = pod["spec"].get("volumes") or ()
     names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName")) for volume in volumes]
     texts = [f"PVC {name} {claims[name]}" for name in names if name in claims]
     return msgspec.structs.replace(cause, words="; ".join([cause.words, *texts])) if texts else cause
 
 
-def _terminating(
+def _explain_termination(
     meta: Mapping[str, Any], node: str, lost_nodes: Collection[str], *, now: Instant
 ) -> WaitCause:
     ends_at = parse_time(meta["deletionTimestamp"])
@@ -105,13 +106,15 @@ def _terminating(
     return WaitCause(code=Code.TERMINATING, words="it terminates", since=since)
 
 
-# What the document adds
+# Details from the document
 
 
-def _explained(
+def _add_details(
     obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int, correction: Correction
 ) -> WaitCause:
-    """The obstacle with what the document knows of it; words name no time, so that equal ones are shown once."""
+    """Return the obstacle with the document's details. The words of equal obstacles contain no ages, so that they are
+    merged into one.
+    """
     given = WaitCause(
         code=obstacle.code, words=obstacle.message, remedy=obstacle.remedy, container=obstacle.container
     )
@@ -119,13 +122,15 @@ def _explained(
         case Code.IMAGE_PULL if message := _waiting_message(pod):
             return msgspec.structs.replace(given, words=f"{given.words}: {message}")
         case Code.CONTAINER_FAILS:
-            return _failing(given, pod, correction)
+            return _explain_failure(given, pod, correction)
         case Code.NO_SCHEDULER:
             name = pod["spec"].get("schedulerName") or "default-scheduler"
             words = f"no scheduler called {name} has looked at it"
             return msgspec.structs.replace(given, words=words, since=view.created_at)
         case Code.UNSCHEDULABLE | Code.UNBOUND_CLAIMS | Code.SCHEDULING_GATED:
-            return msgspec.structs.replace(given, since=_changed(_condition(pod, "PodScheduled")))
+            return msgspec.structs.replace(
+                given, since=_transition_time(_find_condition(pod, "PodScheduled"))
+            )
         case Code.MIN_READY_SECONDS:
             until = format_time((view.ready_since or 0.0) + min_ready_s)
             words = f"ready, and counts as available from {until} on (minReadySeconds {min_ready_s})"
@@ -133,7 +138,7 @@ def _explained(
         case Code.STARTING if view.node_name:
             return msgspec.structs.replace(given, words=f"starts on {view.node_name}")
         case Code.READINESS_GATE:
-            return msgspec.structs.replace(given, since=_changed(_condition(pod, "Ready")))
+            return msgspec.structs.replace(given, since=_transition_time(_find_condition(pod, "Ready")))
         case Code.NOT_READY:
             return _not_ready(given, pod, correction)
         case _:
@@ -141,13 +146,16 @@ def _explained(
 
 
 def _waiting_message(pod: Document) -> str:
-    messages = ((container.get("state") or {}).get("waiting") or {} for container in _containers(pod))
+    messages = ((container.get("state") or {}).get("waiting") or {} for container in _container_statuses(pod))
     return next((str(message["message"]) for message in messages if message.get("message")), "")
 
 
-def _failing(given: WaitCause, pod: Document, correction: Correction) -> WaitCause:
-    """Exit code and message of the container that does not start, or ends again and again."""
-    for container in _containers(pod):
+def _explain_failure(given: WaitCause, pod: Document, correction: Correction) -> WaitCause:
+    """Return the cause with exit code and message of the container that does not start or terminates repeatedly.
+
+    Containers that are not ready come first: a container that crashed once and runs again is not the cause.
+    """
+    for container in sorted(_container_statuses(pod), key=lambda status: bool(status.get("ready"))):
         state, name = container.get("state") or {}, container.get("name")
         ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
         if ended.get("exitCode"):
@@ -170,33 +178,33 @@ def _failing(given: WaitCause, pod: Document, correction: Correction) -> WaitCau
 def _not_ready(given: WaitCause, pod: Document, correction: Correction) -> WaitCause:
     if any(
         ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
-        for container in _containers(pod)
+        for container in _container_statuses(pod)
     ):
-        return _failing(given, pod, correction)
+        return _explain_failure(given, pod, correction)
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     unready = [status["name"] for status in statuses if not status.get("ready")]
     names = ", ".join(unready)
     return msgspec.structs.replace(
         given,
         words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
-        since=_changed(_condition(pod, "Ready")),
+        since=_transition_time(_find_condition(pod, "Ready")),
         remedy=f"look at its readiness probe and its log; {correction.whole}",
         container=unready[0] if unready else "",
     )
 
 
-def _containers(pod: Document) -> Iterator[Mapping[str, Any]]:
+def _container_statuses(pod: Document) -> Iterator[Mapping[str, Any]]:
     status = pod.get("status") or {}
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()
 
 
-def _condition(pod: Document, kind: str) -> Mapping[str, Any]:
+def _find_condition(pod: Document, kind: str) -> Mapping[str, Any]:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     condition: Mapping[str, Any] = next((item for item in conditions if item.get("type") == kind), {})
     return condition
 
 
-def _changed(condition: Mapping[str, Any]) -> Instant | None:
+def _transition_time(condition: Mapping[str, Any]) -> Instant | None:
     time = condition.get("lastTransitionTime")
     return parse_time(time) if time else None

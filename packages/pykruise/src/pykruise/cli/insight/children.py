@@ -1,10 +1,10 @@
-"""Children of an object, explained in turn: the wait of a child comes before the limits of its parent.
+"""Explanations of an object's children, merged into its own: the children's waits come before the parent's limits.
 
 Sight + its kind's children ──▶ with_children() ──▶ the Explanation with the causes of the children
 
-Reads only. A kind says which objects it has made (`Insight.children`); of kinds that are known each is explained as if
-it was asked for, of a Job its pods are looked at. Waits of a child carry its name. No more than MOST are looked at: the
-first that their kind names.
+This module only reads. A kind lists the objects that it has created (`Insight.children`). A child of a known kind
+gets the explanation that a user would get for it; for a Job, its pods are examined. The waits of a child carry its
+name. At most `MOST` children are examined, in the order in which their kind lists them.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -24,14 +24,14 @@ from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.resources import JOBS, PODS
 from pykruise.plans.insight import Child
 from pykruise.plans.kind import Kind
-from pykruise.plans.progress import Phase
+from pykruise.plans.progress import Phase, with_waits_of_children
 from pykruise.pods.corrections import OF_A_JOB, Correction
 from pykruise.pods.lifecycle.blockers import failed_as
 from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
 from pykruise.pods.view.decoding import project_pod
 
 MOST: Final = 10
-"""Children that are looked at."""
+"""Maximum number of children that are examined."""
 
 Explain = Callable[[Client, Kind, Child], Awaitable[Explanation]]
 
@@ -39,37 +39,29 @@ Explain = Callable[[Client, Kind, Child], Awaitable[Explanation]]
 async def with_children(
     client: Client, explanation: Explanation, sight: Sight, explain: Explain
 ) -> Explanation:
-    """The same, with what its children wait for. `explain`: of one object of a kind that is known."""
+    """Return the explanation with the waits of the children. `explain` explains one object of a known kind."""
     insight = sight.kind.insight
     if insight is None or insight.children is None:
         return explanation
     waits: list[Wait] = []
-    has_failed = False
     for child in list(insight.children(sight.snapshot))[:MOST]:
-        inner = await _look(client, child, explain, sight.snapshot.now)
+        inner = await _read_waits(client, child, explain, sight.snapshot.now)
         causes = [wait for wait in inner if wait.code in NEEDS_A_PERSON or wait.code in NOT_WRITTEN]
         if child.has_failed:
-            has_failed = True
-            waits.append(_failure(child, causes))
+            waits.append(_failure_of(child, causes))
         else:
             waits += (_named_after(child, wait) for wait in causes)
     if not waits:
         return explanation
-    phase = _phase(explanation.phase, has_failed=has_failed)
     said = {wait.code for wait in waits}
+    phase = with_waits_of_children(explanation.phase, said)
     merged = ranked([*waits, *(wait for wait in explanation.waits if wait.code not in said)])
     verdict = "failed" if phase is Phase.FAILED else "waiting"
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
 
 
-def _phase(phase: Phase, *, has_failed: bool) -> Phase:
-    if phase not in (Phase.PROGRESSING, Phase.HEALTHY, Phase.COMPLETED):
-        return phase
-    return Phase.FAILED if has_failed else Phase.DEGRADED
-
-
-def _failure(child: Child, causes: Sequence[Wait]) -> Wait:
-    """That a child has failed, with its first cause."""
+def _failure_of(child: Child, causes: Sequence[Wait]) -> Wait:
+    """Return the wait of a failed child, with its first cause."""
     what = f"{child.resource.kind} {child.key.name} has failed"
     if not causes:
         return Wait(
@@ -86,29 +78,29 @@ def _named_after(child: Child, wait: Wait) -> Wait:
     return msgspec.structs.replace(wait, words=f"{wait.words} ({child.resource.kind} {child.key.name})")
 
 
-async def _look(client: Client, child: Child, explain: Explain, now: Instant) -> Sequence[Wait]:
+async def _read_waits(client: Client, child: Child, explain: Explain, now: Instant) -> Sequence[Wait]:
     kind = next((kind for kind in known_kinds() if kind.resource == child.resource), None)
     try:
         if kind is not None:
             return (await explain(client, kind, child)).waits
-        return await _of_a_job(client, child, now) if child.resource == JOBS else ()
+        return await _waits_of_job(client, child, now) if child.resource == JOBS else ()
     except (NotFoundError, ForbiddenError):
         return ()
 
 
-async def _of_a_job(client: Client, child: Child, now: Instant) -> Sequence[Wait]:
-    """Waits of the pods of Kubernetes' own Job, and how they failed."""
+async def _waits_of_job(client: Client, child: Child, now: Instant) -> Sequence[Wait]:
+    """Return the waits of the pods of a Kubernetes Job, and the reasons why its pods failed."""
     key = child.key
     uid = metadata_of(await client.get(JOBS, key.namespace, key.name)).uid
     listed = await client.list(
         PODS, key.namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}"
     )
     return ranked(
-        wait for raw in listed.items for wait in _of_a_pod(decode(raw), now, child.correction or OF_A_JOB)
+        wait for raw in listed.items for wait in _waits_of_pod(decode(raw), now, child.correction or OF_A_JOB)
     )
 
 
-def _of_a_pod(document: Document, now: Instant, correction: Correction) -> Iterator[Wait]:
+def _waits_of_pod(document: Document, now: Instant, correction: Correction) -> Iterator[Wait]:
     pod = project_pod(msgspec.json.encode(document))
     if pod.phase == "Failed":
         failed = failed_as(pod)

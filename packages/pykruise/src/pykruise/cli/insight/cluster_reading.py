@@ -1,9 +1,9 @@
-"""Reading one object from a cluster, once: everything its plan needs, and what a person asks about.
+"""Reading one object from a cluster once, with everything that its plan and its explanation need.
 
 Client ──get, list──▶ look() ──the kind's snapshot()──▶ Sight: the document, its pods as stored, the snapshot
 
-Reads only. The snapshot is made by the kind's own function from lists instead of caches, so what is decided of it is
-what the manager decides.
+This module only reads. The kind's own function builds the snapshot from lists instead of caches, so the plan is the
+same as the manager's.
 """
 
 import random
@@ -31,20 +31,20 @@ from pykruise.runtime.views import Views
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """One object as it is now, or would be."""
+    """One object as it is now, or as it would be after a change."""
 
     kind: Kind
     document: Document
     snapshot: Any
-    """The kind's own; all have `now`."""
+    """Snapshot of the object's kind; all snapshots have `now`."""
     listed: Mapping[Views[Any], Listed[Any]]
-    """Lists that the snapshot was made from."""
+    """Lists from which the snapshot was built."""
     nodes: Mapping[str, NodeView] = {}
-    """All of the cluster, by name; none when they may not be read."""
+    """All nodes of the cluster by name; empty when the user may not read them."""
     lost_nodes: frozenset[str] = frozenset()
-    """Nodes that do not answer, or are gone."""
+    """Nodes that do not answer or are deleted."""
     claim_problems: Mapping[str, str] = {}
-    """PVCs of its namespace that have no volume, by name, and what is missing for them."""
+    """Problems of PVCs in its namespace that have no volume, by name of the PVC."""
 
     @property
     def uid(self) -> str:
@@ -53,7 +53,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pods(self) -> Mapping[str, Document]:
-        """Pods that it controls as they are stored, by name; terminating and finished ones too."""
+        """Stored pods that the object controls, by name, including terminating and finished pods."""
         listed = self.listed.get(POD_VIEWS)
         return (
             {}
@@ -63,18 +63,18 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def claims(self) -> Sequence[ClaimView]:
-        """PVCs that it controls."""
+        """PVCs that the object controls."""
         listed = self.listed.get(CLAIM_VIEWS)
         return () if listed is None else listed.owned(self.uid)
 
     @property
     def budgets(self) -> Sequence[Document]:
-        """PodUnavailableBudgets of its namespace; none when its manager does not ask them."""
+        """PodUnavailableBudgets of its namespace; empty when its manager does not check them."""
         listed = self.listed.get(BUDGET_VIEWS)
         return () if listed is None else listed.documents()
 
     def plan(self) -> Plan:
-        """Plan that the manager would carry out now."""
+        """Return the plan that the manager would carry out now."""
         assert self.kind.control is not None
         return self.kind.control.plan(self.snapshot)
 
@@ -88,7 +88,7 @@ async def look(
     settings: ManagerSettings | None = None,
     seed: int = 1,
 ) -> Sight:
-    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    """Read one object. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
     document = decode(await client.get(kind.resource, key.namespace, key.name))
     return await look_at(client, kind, document, now=now, settings=settings, seed=seed)
 
@@ -103,8 +103,9 @@ async def look_at(
     seed: int = 1,
     only: Mapping[Views[Any], Only] | None = None,
 ) -> Sight:
-    """The same of a document that may not be stored, with what is there around it. `only`: what is enough of a
-    resource."""
+    """Build the Sight of a document, which need not be stored, with the objects around it. `only` limits what is read
+    of a resource.
+    """
     control = kind.control
     assert control is not None
     own = (settings or ManagerSettings()).of(kind)
@@ -133,14 +134,16 @@ async def look_at(
         listed=listed,
         nodes={node.name: node for node in nodes.values()},
     )
-    sight = msgspec.structs.replace(sight, claim_problems=await _claim_problems(client, sight))
+    sight = msgspec.structs.replace(sight, claim_problems=await _read_claim_problems(client, sight))
     if not sight.nodes:
         return sight
     return msgspec.structs.replace(sight, lost_nodes=lost_nodes(sight.pods, nodes.documents()))
 
 
-async def _claim_problems(client: Client, sight: Sight) -> dict[str, str]:
-    """Asked only where a pod waits for its PVCs. What may not be read is left out."""
+async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, str]:
+    """Return problems of PVCs. PVCs are read only when a pod without a node uses some; objects that may not be read
+    are left out.
+    """
     waiting = [pod for pod in sight.pods.values() if not pod["spec"].get("nodeName")]
     names = {
         name
@@ -178,7 +181,7 @@ def _problem_of(claim: Document | None, classes: Collection[str]) -> str:
 
 
 async def nodes_of(client: Client) -> dict[str, NodeView]:
-    """Every node; none when they may not be read."""
+    """Return every node by name; empty when the user may not read nodes."""
     try:
         listed = await client.list(NODES)
     except ForbiddenError:
@@ -187,7 +190,7 @@ async def nodes_of(client: Client) -> dict[str, NodeView]:
 
 
 def lost_nodes(pods: Mapping[str, Document], nodes: Sequence[Document]) -> frozenset[str]:
-    """Nodes of these pods that are not ready, or not there."""
+    """Return the nodes of these pods that are not ready or do not exist."""
     used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
     ready = {node["metadata"]["name"] for node in nodes if _is_ready(node)}
     return frozenset(used - ready)

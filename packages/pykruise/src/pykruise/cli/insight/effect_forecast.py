@@ -1,8 +1,8 @@
-"""Forecast of a kind that changes pods of others: the value, and its text.
+"""Forecast of a kind that changes other kinds' pods: the value and its text.
 
 a kind's forecasting.py ──▶ Outlook ──▶ outlook_lines() for people, JSON for programs
 
-Pure. Workloads, whose rollouts are played, have a Forecast instead (forecasting.py).
+Pure. Workloads have a `Forecast` instead, because their rollouts are simulated (forecasting.py).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,16 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
     """One field that changes."""
 
     path: str
-    """`spec.template.spec.containers[main].image`."""
+    """Path of the field, such as `spec.template.spec.containers[main].image`."""
     old: Any = None
-    """None: it is not there."""
+    """Old value; None: the field did not exist."""
     new: Any = None
 
     def __str__(self) -> str:
-        return f"{self.path}: {_short(self.old)} → {_short(self.new)}"
+        return f"{self.path}: {_shorten(self.old)} → {_shorten(self.new)}"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if value is None:
         return "(none)"
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -32,14 +32,14 @@ def _short(value: Any) -> str:
 
 
 class PodFate(msgspec.Struct, frozen=True, kw_only=True):
-    """Result for one pod, an existing or a new one."""
+    """Result for one existing or new pod."""
 
     pod: str
     do: str
 
 
 class OutlookBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes at one time, before the manager waits for pods."""
+    """Changes that the manager makes at the same time, before it waits for pods."""
 
     number: int
     fates: tuple[PodFate, ...]
@@ -52,34 +52,34 @@ class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str
     change: str
-    """created, changed, unchanged or refused."""
+    """The change itself: created, changed, unchanged or refused."""
     errors: tuple[str, ...] = ()
-    """All errors of admission."""
+    """All errors from admission."""
     fields: tuple[FieldChange, ...] = ()
     """Changed fields of the spec."""
     batches: tuple[OutlookBatch, ...] = ()
     """Changes of existing pods, one batch at a time."""
     stays: Mapping[str, tuple[str, ...]] = {}
-    """Why pods stay as they are, and which."""
+    """Pods that do not change, by the reason."""
     notes: tuple[str, ...] = ()
     """Further notes."""
 
     @property
     def has_changes(self) -> bool:
-        """Whether anything at all would happen."""
+        """Whether applying the manifest would change anything."""
         return self.change != "unchanged" or bool(self.batches)
 
 
 class Outlook(Foreseen, frozen=True, kw_only=True):
-    """Forecast of a kind that changes pods of others."""
+    """Forecast of a kind that changes other kinds' pods."""
 
     batches_title: str = "Pods that are there"
     then: str = "then, as these are ready"
     """Text before each batch but the first."""
     new_pods: tuple[str, ...] = ()
-    """Changes of pods that are created afterwards."""
+    """Changes of pods that are created later."""
     within: tuple[Any, ...] = ()
-    """Forecasts and Outlooks of workloads that it would write to."""
+    """Forecasts and Outlooks of the workloads that the object would write to."""
 
 
 _WORDS = {
@@ -90,11 +90,11 @@ _WORDS = {
 
 
 def outlook_lines(outlook: Outlook) -> list[str]:
-    """As a person reads it."""
+    """Return the lines of an outlook as text for people."""
     lines = head_lines(outlook)
     if outlook.change == "refused" or not outlook.has_changes:
         return lines
-    lines += section(outlook.batches_title, [_batch(batch, outlook.then) for batch in outlook.batches])
+    lines += section(outlook.batches_title, [_batch_line(batch, outlook.then) for batch in outlook.batches])
     lines += section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in outlook.stays.items()])
     lines += section("New pods", outlook.new_pods)
     lines += section("Note", outlook.notes)
@@ -102,7 +102,7 @@ def outlook_lines(outlook: Outlook) -> list[str]:
 
 
 def head_lines(foreseen: Foreseen) -> list[str]:
-    """Lines about the object itself; when nothing else changes, the text ends with them."""
+    """Return the lines about the object itself; the text ends with them when nothing else changes."""
     title = (
         f"{foreseen.kind} {foreseen.namespace}/{foreseen.name}"
         if foreseen.namespace
@@ -122,14 +122,14 @@ def section(title: str, lines: Sequence[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _batch(batch: OutlookBatch, then: str) -> str:
+def _batch_line(batch: OutlookBatch, then: str) -> str:
     wait = f"{then}: " if batch.number > 1 else ""
     actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in pods_by_fate(batch.fates).items())
     return f"{batch.number:3d}. {wait}{actions}"
 
 
 def pods_by_fate(fates: Iterable[PodFate]) -> dict[str, list[str]]:
-    """Names of pods by what is done to them."""
+    """Group names of pods by their change."""
     groups: dict[str, list[str]] = {}
     for fate in fates:
         groups.setdefault(fate.do, []).append(fate.pod)
@@ -137,7 +137,7 @@ def pods_by_fate(fates: Iterable[PodFate]) -> dict[str, list[str]]:
 
 
 def by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Names by the reason that is given with each."""
+    """Group names by their reason."""
     groups: dict[str, list[str]] = {}
     for why, name in pairs:
         groups.setdefault(why, []).append(name)
@@ -145,6 +145,6 @@ def by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 
 
 def shown(names: Sequence[str]) -> str:
-    """The first ten names, and how many there are besides."""
+    """Return the first ten names and the number of the others."""
     first = ", ".join(names[:10])
     return f"{first}, and {len(names) - 10} more" if len(names) > 10 else first

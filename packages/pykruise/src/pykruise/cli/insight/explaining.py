@@ -1,10 +1,10 @@
-"""The state of a rollout in words: what is done, what is waited for, what comes next, what a person can do.
+"""The state of a rollout in words: finished work, waits, next steps, and remedies for a person.
 
 Sight + Plan ──▶ explain() ──▶ Explanation ──▶ text() for people, JSON for programs
 
-Pure, for every kind. Reasons come from two places: the plan says why it leaves each pod (and node) alone, the
-pods say why they do not serve. The first wait is the cause; waits that only follow from it (a budget used up, a
-turn) come after it.
+Pure, for every kind. Reasons come from two places: the plan names the reason for each pod and node that it skips, and
+the pods show why they are not available. The first wait is the cause. Waits that only follow from it (a budget that
+is used up, a pod's turn) come later.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ from pykruise.cli.insight.way_back import way_back as way_back_to
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase, with_waits
 from pykruise.plans.purposes import Purpose
@@ -34,22 +35,22 @@ from pykruise.runtime.reasons import Reason
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason, for all pods that share it. No pods: it is about the whole workload."""
+    """One reason, for all pods that share it. Without pods, the reason is about the whole workload."""
 
     code: str
     words: str
     pods: tuple[str, ...] = ()
-    """Names of pods; of nodes where the words are about nodes."""
+    """Names of the pods, or of nodes when the words are about nodes."""
     since: str = ""
     tried: str = ""
     """Time of the last attempt of a refused write; empty: unknown."""
     again: str = ""
-    """... and about when it is tried next."""
+    """Estimated time of the next attempt; empty: unknown."""
     remedy: str = ""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `pykruise explain` says."""
+    """Everything that `pykruise explain` shows."""
 
     kind: str
     namespace: str
@@ -58,38 +59,40 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """State of the work: done, moving, waiting, paused, refused, failed or terminating."""
     headline: str
     phase: Phase = Phase.PROGRESSING
-    """How it is, as the dashboard, Argo CD and the metrics say it too (plans/progress.py)."""
+    """Phase as the dashboard, Argo CD and the metrics show it too (plans/progress.py)."""
     condition: str = ""
     """The object's condition Waiting: reason and message."""
     done: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
-    """The cause first."""
+    """Waits; the cause is the first."""
     next: tuple[str, ...] = ()
     rollback_to: int = 0
-    """Number of the revision that a rollback goes to: the newest one whose pods serve; 0: there is none."""
+    """Number of the revision that a rollback restores: the newest one with serving pods; 0: there is no such
+    revision.
+    """
 
     @property
     def cause(self) -> str:
-        """Code of the first wait; empty: nothing is waited for."""
+        """Code of the first wait; empty: the object waits for nothing."""
         return self.waits[0].code if self.waits else ""
 
 
 _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
-"""Types of the conditions by which kinds tell what did not work."""
+"""Types of conditions by which kinds report a failed operation."""
 
 
 def explain(
     sight: Sight, plan: Plan, *, way_back: str | None = None, correction: Correction | None = None
 ) -> Explanation:
-    """Explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: what rolls it back,
-    where that is another object; None: its own. `correction`: how its template is corrected, where it stands in another
-    object.
+    """Return the explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: remedy
+    that rolls the workload back when another object owns it; None: its own remedy. `correction`: instruction for
+    correcting the template when another object contains it.
     """
     now = sight.snapshot.now
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
     all_waits = without_repeats(
-        ranked(_waits(sight, plan, status, now, correction or correction_of(sight.kind)))
+        ranked(_find_waits(sight, plan, status, now, correction or correction_of(sight.kind)))
     )
     waits = harmless(all_waits, sight, plan, status, way_back=way_back)
     phase = phase_of(sight.document, () if isinstance(sight.kind.insight, WorkloadInsight) else waits)
@@ -99,21 +102,21 @@ def explain(
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document, phase),
         phase=phase,
-        headline=_headline(sight, plan, status),
+        headline=_describe_state(sight, plan, status),
         condition=_condition_of(sight.document.get("status") or {}),
-        done=tuple(_done(sight, plan, status)),
+        done=tuple(_finished_lines(sight, plan, status)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
         rollback_to=_rollback_to(sight, plan, status),
     )
 
 
-def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+def _describe_state(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     insight = sight.kind.insight
     if insight is not None and insight.headline is not None:
         return insight.headline(status)
     if not isinstance(insight, WorkloadInsight):
-        return f"{len(list(plan.steps))} writes to make, {len(plan.skipped)} waiting"
+        return f"{counted(len(list(plan.steps)), 'write')} to make, {len(plan.skipped)} waiting"
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
@@ -134,7 +137,7 @@ def _condition_of(status: Mapping[str, Any]) -> str:
 
 
 def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document, phase: Phase | None = None) -> str:
-    """The state in one word; see Explanation."""
+    """Return the state in one word; see `Explanation.verdict`."""
     if phase is Phase.FAILED and "deletionTimestamp" not in document["metadata"]:
         return "failed"
     codes = {wait.code for wait in waits}
@@ -145,7 +148,7 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document, phase: Pha
     if Code.REFUSED in codes:
         return "refused"
     if codes & NOT_WRITTEN:
-        return "waiting"  # what comes next is tried, or would be, but does not come about
+        return "waiting"  # the next write is refused or never tried
     if any(stage.purpose != Purpose.TIDY_UP for stage in plan.stages):
         return "moving"
     if codes - AT_REST:
@@ -156,14 +159,16 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document, phase: Pha
 
 
 def phase_of(document: Document, waits: Sequence[Wait]) -> Phase:
-    """The phase that the object itself shows. `waits`: what its status does not know of, such as pods of others."""
+    """Return the phase that the object itself shows. `waits`: waits that its status does not show, such as those of
+    other owners' pods.
+    """
     shown = shown_of(document)
     if shown is None:
         return Phase.PROGRESSING
     return with_waits(shown.progress_of(document).phase, (wait.code for wait in waits))
 
 
-def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
+def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return
     counts = sight.kind.insight.counts(sight.document, status, plan)
@@ -183,10 +188,10 @@ def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
 # Waits
 
 
-def _waits(
+def _find_waits(
     sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant, correction: Correction
 ) -> Iterator[Wait]:
-    yield from _of_the_set(sight, plan, status)
+    yield from _waits_of_object(sight, plan, status)
     insight = sight.kind.insight
     strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
     documents = sight.pods
@@ -195,7 +200,7 @@ def _waits(
     causes: dict[str, WaitCause] = {}
     for pod in getattr(sight.snapshot, "pods", ()):
         if (document := documents.get(pod.name)) is None:
-            continue  # the kind is about pods of others
+            continue  # the kind selects pods of other owners
         cause = cause_of(
             document,
             pod,
@@ -215,31 +220,31 @@ def _waits(
         elif pod.is_active and not pod.is_serving:
             down.append(pod.name)
     for name, reason in plan.skipped.items():
-        wait = _skipped(name, reason, down)
-        if not _is_said_better(wait, causes.get(name)):
+        wait = _wait_of_skipped(name, reason, down)
+        if not _is_explained_by(wait, causes.get(name)):
             yield wait
     for node, reason in plan.skipped_nodes.items():
-        if reason.code not in _NOT_MEANT:
+        if reason.code not in _HIDDEN_ON_NODES:
             has_pods = insight is None or bool(insight.containers)
             words = f"no pod yet: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
 
 
-def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
+def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         held = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
-        words = f"it is being deleted; {len(sight.pods)} pods are left"
+        words = f"it is being deleted; {counted(len(sight.pods), 'pod is', 'pods are')} left"
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes)
     if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
-        yield from not_taken_up(sight.document)  # what is refused never counts as taken up
+        yield from not_taken_up(sight.document)  # the manager never observes the generation of a refused spec
     is_zero = plan.waiting is not None and plan.waiting.code == Code.LIMIT_IS_ZERO
-    if plan.waiting is not None and _is_said(plan.waiting, sight):
+    if plan.waiting is not None and _is_own_wait(plan.waiting, sight):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
-    yield from _conditions(status)
+    yield from _waits_of_conditions(status)
     yield from _failed_writes(sight.document.get("status") or {}, plan, status)
     for note in plan.notes:
         if note.reason == "ScaleUpLimited" and not is_zero:
@@ -252,8 +257,10 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
             yield Wait(code=Code.REFUSED, words=note.message, remedy=_CORRECT)
 
 
-def _is_said(waiting: Reason, sight: Sight) -> bool:
-    """Whether what the plan waits for is a wait of its own. Of a workload its pods say it better."""
+def _is_own_wait(waiting: Reason, sight: Sight) -> bool:
+    """Whether the plan's reason for waiting becomes a wait of its own. For a workload, its pods usually explain it
+    better.
+    """
     if waiting.code == Code.JOB_OVER:
         return False
     is_workload = isinstance(sight.kind.insight, WorkloadInsight)
@@ -261,7 +268,7 @@ def _is_said(waiting: Reason, sight: Sight) -> bool:
 
 
 def not_taken_up(document: Document) -> Iterator[Wait]:
-    """That no manager has seen the latest generation, if that is so."""
+    """Yield a wait when no manager has observed the latest generation."""
     generation = document["metadata"].get("generation", 0)
     observed = (document.get("status") or {}).get("observedGeneration", 0)
     if observed != generation:
@@ -276,32 +283,32 @@ def not_taken_up(document: Document) -> Iterator[Wait]:
 _REFUSING: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, SELECTOR_MISMATCH})
 _CORRECT: Final = CODES[Code.REFUSED].helps
 
-_SAID_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE})
-"""Reasons of conditions that pods say themselves, one by one."""
+_REPORTED_BY_PODS: Final = frozenset({Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE})
+"""Reasons of conditions that each affected pod reports itself."""
 
 _VAGUE: Final = frozenset(
     {Code.SCHEDULING, Code.UPDATING_IN_PLACE, Code.GRACE_PERIOD, Code.DEPARTING, Code.NOT_READY}
 )
-_NOT_MEANT: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
-"""Codes of nodes that need no pod, or whose reason the object itself shows already."""
+_HIDDEN_ON_NODES: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
+"""Codes of nodes that need no pod, or for which the object itself already shows the reason."""
 
 _OVER: Final = frozenset({Code.JOB_OVER, Code.JOB_FAILED})
-"""Code of a job that has ended: only its deletion follows."""
+"""Codes of a job that has ended: only its deletion follows."""
 
 _KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN})
 
 
 _SELECTOR_OVERLAP: Final = "SelectorOverlap"
-"""Type of the condition by which a kind tells that pods of others match its selector."""
+"""Type of the condition by which a kind reports that its selector matches other owners' pods."""
 
 
-def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
+def _waits_of_conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
     for condition in status.get("conditions") or ():
         message, since = str(condition.get("message") or ""), condition.get("lastTransitionTime") or ""
         reason = condition.get("reason")
         if condition.get("type") in _FAILED and condition.get("status") == "True":
-            if reason not in _SAID_BY_PODS:
-                yield _failure(reason, message, since)
+            if reason not in _REPORTED_BY_PODS:
+                yield _failure_of(reason, message, since)
         elif condition.get("type") == _SELECTOR_OVERLAP and condition.get("status") == "True":
             yield Wait(
                 code=Code.OTHER_OWNERS,
@@ -315,8 +322,9 @@ def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
 
 
 def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
-    """Writes that failed when they were last tried, and that the plan wants still: as it tries them again, its own
-    status knows nothing of them."""
+    """Yield writes that failed at the last attempt and that the plan still contains. The plan repeats them, so its
+    new status no longer shows the failure.
+    """
     if not plan.stages:
         return
     known = {item.get("message") for item in status.get("conditions") or () if item.get("type") in _FAILED}
@@ -326,11 +334,11 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
         )
         message = str(condition.get("message") or "")
         if is_failure and condition.get("reason") in NOT_WRITTEN and message not in known:
-            yield _failure(condition.get("reason"), message, condition.get("lastTransitionTime") or "")
+            yield _failure_of(condition.get("reason"), message, condition.get("lastTransitionTime") or "")
 
 
-def _failure(reason: Any, message: str, since: str) -> Wait:
-    """Failure in a condition."""
+def _failure_of(reason: Any, message: str, since: str) -> Wait:
+    """Return the wait for a failure in a condition."""
     if reason == Code.CLAIM_CANNOT_FOLLOW:
         remedy = "what it says of the claim has to be done"
         return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
@@ -339,14 +347,14 @@ def _failure(reason: Any, message: str, since: str) -> Wait:
     return Wait(code=Code.REFUSED, words=message, since=since, remedy=_CORRECT)
 
 
-def _is_said_better(skipped: Wait, cause: WaitCause | None) -> bool:
-    """Whether the pod itself says why it waits: that it has no node, or a hook, for one."""
+def _is_explained_by(skipped: Wait, cause: WaitCause | None) -> bool:
+    """Whether the pod's own cause, such as a missing node or a hook, explains the wait better than the plan."""
     return cause is not None and (
         skipped.code == cause.code or (skipped.code in _VAGUE and cause.code != Code.STARTING)
     )
 
 
-def _skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
+def _wait_of_skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     words = reason.message
     others = [text for text in down if text != name]
     if reason.code == Code.BUDGET and others:
@@ -360,7 +368,7 @@ _LIMITS: Final = frozenset(
         *(Code.PARALLELISM, Code.PODS_ACTIVE, Code.CHILD_ACTIVE),
     }
 )
-"""Limits that unavailable pods use up."""
+"""Codes of limits that unavailable pods use up."""
 
 OF_THE_TEMPLATE: Final = frozenset(
     {
@@ -368,7 +376,7 @@ OF_THE_TEMPLATE: Final = frozenset(
         *(Code.RESIZE_INFEASIBLE, Code.RESIZE_DEFERRED, Code.READINESS_GATE),
     }
 )
-"""Obstacles that a new template may have caused, so that the old template would remove them."""
+"""Codes of obstacles that a new template may have caused, so that the old template would remove them."""
 
 _IN_PLACE_ONLY: Final = frozenset({Code.NOT_IN_PLACE, Code.CANNOT_UPDATE})
 
@@ -376,15 +384,15 @@ _IN_PLACE_ONLY: Final = frozenset({Code.NOT_IN_PLACE, Code.CANNOT_UPDATE})
 def harmless(
     waits: Sequence[Wait], sight: Sight, plan: Plan, status: Mapping[str, Any], *, way_back: str | None = None
 ) -> tuple[Wait, ...]:
-    """The same, and no remedy that would make things worse.
+    """Return the waits without remedies that would make things worse.
 
-    What the new template brought can be taken back, so the command that does it is there. Where pods may be updated in
-    place only and cannot, nothing but that is in the way.
+    Obstacles that the new template may have caused get the command that restores the old template. When pods may only
+    be updated in place and cannot be, that obstacle comes first and the limits are left out.
     """
     blocked = [wait for wait in waits if wait.code in _IN_PLACE_ONLY]
     if blocked:
         waits = [*blocked, *(wait for wait in waits if wait not in blocked and wait.code not in _LIMITS)]
-    back = _way_back(sight, plan, status) if way_back is None else way_back
+    back = _rollback_command(sight, plan, status) if way_back is None else way_back
     harmless = cleared_first(waits)
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return harmless
@@ -394,8 +402,10 @@ def harmless(
 
 
 def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:
-    """The same, with what takes a template back that brought it. `replaces_stuck`: whether stuck pods are replaced by
-    themselves when there is another template; else they have to be deleted then."""
+    """Return the wait with the command that restores the old template, when the template may have caused it.
+    `replaces_stuck`: stuck pods are replaced automatically after the template changes; otherwise a person has to
+    delete them.
+    """
     if wait.code not in OF_THE_TEMPLATE:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
@@ -404,8 +414,9 @@ def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str
 
 
 def cleared_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
-    """The same; but a budget that is used up by pods that are stuck is not to be raised: more pods would be lost to the
-    same cause."""
+    """Return the waits with a new remedy for limits that stuck pods use up: raising such a limit would lose more pods
+    to the same cause.
+    """
     if not any(wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD) for wait in waits):
         return tuple(waits)
     first = "clear what holds the pods above first: a higher limit would lose more of them to the same cause"
@@ -414,8 +425,8 @@ def cleared_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
     )
 
 
-def _way_back(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    """Command that rolls a workload back, where an older revision is stored."""
+def _rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+    """Return the command that rolls a workload back; empty when no older revision is stored."""
     history = _history_of(sight, plan, status)
     if history is None:
         return ""
@@ -439,7 +450,7 @@ def _rollback_to(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> int:
 
 
 class _History(msgspec.Struct, frozen=True):
-    """Stored revisions, the names of those whose pods are ready, and the name of the newest."""
+    """Stored revisions, the names of those that have ready pods, and the name of the newest one."""
 
     revisions: Sequence[RevisionView]
     serving: frozenset[str]
@@ -457,28 +468,28 @@ def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History
 
 
 def _pods_are(count: int) -> str:
-    return "1 pod is" if count == 1 else f"{count} pods are"
+    return counted(count, "pod is", "pods are")
 
 
 def wait_of(cause: WaitCause, pod: str) -> Wait:
-    """That a pod waits for this."""
+    """Return the wait of a pod for a cause."""
     since = format_time(cause.since) if cause.since is not None else ""
     return Wait(code=cause.code, words=cause.words, pods=(pod,), since=since, remedy=cause.remedy)
 
 
 def ranked(waits: Iterable[Wait]) -> tuple[Wait, ...]:
-    """The cause first; pods with the same reason together."""
-    return tuple(sorted(_merged(waits), key=lambda wait: rank_of(wait.code)))
+    """Merge waits with the same reason and put the cause first."""
+    return tuple(sorted(_merge(waits), key=lambda wait: rank_of(wait.code)))
 
 
 def without_repeats(waits: Sequence[Wait]) -> tuple[Wait, ...]:
-    """Without what is about the whole object where its pods or nodes say the same, each with its own words."""
+    """Return the waits without those about the whole object that its pods or nodes explain in more detail."""
     said = {wait.code for wait in waits if wait.pods}
     return tuple(wait for wait in waits if wait.pods or wait.code not in said)
 
 
-def _merged(waits: Iterable[Wait]) -> list[Wait]:
-    """Pods with the same reason together; since when the first of them waits."""
+def _merge(waits: Iterable[Wait]) -> list[Wait]:
+    """Merge waits with the same reason; `since` is the earliest time."""
     groups: dict[tuple[str, str], list[Wait]] = {}
     for wait in waits:
         groups.setdefault((wait.code, wait.words), []).append(wait)
@@ -492,7 +503,7 @@ def _merged(waits: Iterable[Wait]) -> list[Wait]:
     ]
 
 
-# What comes next
+# Next steps
 
 
 def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
@@ -502,7 +513,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         for chain in stage.chains:
             reasons.setdefault(chain.steps[-1].because, []).append(chain.subject)
         for because, subjects in reasons.items():
-            yield f"{stage.purpose}: {_listed([subject for subject in subjects if subject])}{because}"
+            yield f"{stage.purpose}: {_join_names([subject for subject in subjects if subject])}{because}"
     if plan.stages:
         return
     if plan.waiting is not None and plan.waiting.code in _OVER:
@@ -513,7 +524,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         yield "nothing, until one of these changes"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     if not names:
         return ""
     shown = ", ".join(names[:8])
@@ -524,10 +535,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def text(explanation: Explanation, *, now: Instant) -> str:
-    """As a person reads it."""
+    """Return the explanation as text for people."""
     item = explanation
     where = f"{item.namespace}/{item.name}" if item.namespace else item.name
-    lines = [f"{item.kind} {where}: {item.phase}. {_capital(item.headline)}."]
+    lines = [f"{item.kind} {where}: {item.phase}. {_capitalize(item.headline)}."]
     if item.condition:
         lines += ["", f"Condition: {item.condition}"]
     if item.done:
@@ -539,7 +550,7 @@ def text(explanation: Explanation, *, now: Instant) -> str:
 
 
 def waits_lines(explanation: Explanation, *, now: Instant) -> list[str]:
-    """Lines about waits, or about parts that are on hold as configured; none: no line."""
+    """Return the lines about waits, or about parts that are on hold as configured; empty when there are no waits."""
     if not explanation.waits:
         return []
     title = "Waiting for" if explanation.verdict != "done" else "On hold, as configured"
@@ -563,12 +574,12 @@ def _wait_lines(wait: Wait, now: Instant) -> list[str]:
     return lines
 
 
-def _capital(words: str) -> str:
+def _capitalize(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
 def shown_age(seconds: float) -> str:
-    """`45s`, `3m20s`, `2h5m`."""
+    """Format a duration: `45s`, `3m20s`, `2h5m`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

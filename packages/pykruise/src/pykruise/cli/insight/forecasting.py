@@ -3,9 +3,9 @@
 Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
 applied(live, manifest) ──dry run──▶ what admission says        └──▶ Forecast
 
-The copy has the real pods with their uids, times and status, and the real manager works in it. So the order, the
-batches and the budgets are those that the manager keeps; what is assumed is how fast pods become ready (all
-equally fast), that there is room for them, and that owners of hooks release them.
+The copy has the real pods with their UIDs, times and status, and the real manager works in it. So the order, the
+batches and the budgets are the manager's own. The forecast assumes that all pods become ready equally fast, that
+nodes have room for them, and that owners of hooks release them.
 """
 
 import asyncio
@@ -25,15 +25,17 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NodeView
-from pykruise.pods.in_place import NotInPlace, difference
+from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
+from pykruise.pods.in_place.declared_features import UNDECLARED, on_node
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
 
-if TYPE_CHECKING:  # `pykruise explain` works without the sandbox, in which rollouts are played
+if TYPE_CHECKING:  # `pykruise explain` works without the sandbox, which simulates rollouts
     from pykruise.cli.insight.simulating import Play, Played
     from pykruise.sandbox.nodes.specs import NodeSpec
 
@@ -42,13 +44,13 @@ class Forecast(Foreseen, frozen=True, kw_only=True):
     """Forecast of a workload, whose rollout is simulated."""
 
     ways: Mapping[str, str] = {}
-    """Revision of pods to their way: in place, or recreated and the field that forces it."""
+    """Update method by revision: in place, or recreated with the field that forces it."""
     are_names_known: bool = False
-    """Pods that are made have the names said here; else another is chosen when they are made."""
+    """Whether new pods get the names shown here; otherwise their names are chosen when they are created."""
     claims_created: tuple[str, ...] = ()
     claims_deleted: tuple[str, ...] = ()
     claims_kept: tuple[str, ...] = ()
-    """Left without a pod, and not deleted."""
+    """PVCs that lose their pod and are not deleted."""
     holds: tuple[str, ...] = ()
     """Obstacles of the rollout."""
     lowest_available: int = 0
@@ -64,7 +66,9 @@ async def forecast(
     now: Instant,
     settings: ManagerSettings | None = None,
 ) -> Forecast:
-    """Look, ask admission in a dry run, and play. Writes nothing. Raises KubeError for what cannot be read."""
+    """Read the object, ask admission in a dry run, and simulate the rollout. Writes nothing. Raises KubeError for
+    reads that fail.
+    """
     forecast, _ = await forecast_and_play(client, document, namespace=namespace, now=now, settings=settings)
     return forecast
 
@@ -77,7 +81,9 @@ async def forecast_and_play(
     now: Instant,
     settings: ManagerSettings | None = None,
 ) -> tuple[Forecast, "Played | None"]:
-    """The same, with what was played, for a chart; None: it is refused. Raises CommandError without the sandbox."""
+    """Return the forecast with the simulated rollout, for a chart; None: admission refuses the manifest. Raises
+    CommandError without the sandbox.
+    """
     try:
         from pykruise.cli.insight.simulating import Play, PlayWorld, play
     except ModuleNotFoundError as error:
@@ -98,14 +104,16 @@ async def forecast_and_play(
             is_admitted=True,
             namespace=namespace,
             start=now,
-            world=PlayWorld(nodes=_specs(nodes.values())),
+            world=PlayWorld(nodes=_to_specs(nodes.values())),
             settings=settings,
         )
         played = await asyncio.to_thread(play, given)
-        return _described(verdict.about, workload, None, wanted, played, settings), played
+        return _describe(verdict.about, workload, None, wanted, played, settings), played
     sight = await look(client, workload, key, now=now, settings=settings)
-    played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
-    forecast = _described(verdict.about, workload, sight, wanted, played, settings)
+    played = await asyncio.to_thread(
+        play, await _copy_cluster(client, sight, wanted, now=now, settings=settings)
+    )
+    forecast = _describe(verdict.about, workload, sight, wanted, played, settings)
     if not forecast.batches:
         return forecast, played
     budgets = await read_budgets(
@@ -118,7 +126,7 @@ async def forecast_and_play(
 # The copy
 
 
-async def _copy(
+async def _copy_cluster(
     client: Client, sight: Sight, wanted: Document, *, now: Instant, settings: ManagerSettings
 ) -> "Play":
     from pykruise.cli.insight.simulating import Play, PlayWorld, room_for
@@ -131,9 +139,9 @@ async def _copy(
     used = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
     if is_per_node(sight.kind):
         used = sorted(sight.nodes)
-    # Of nodes that may not be read the names are known, from pods.
+    # When nodes may not be read, pods still show the names of nodes.
     unknown = [name for name in used if name not in sight.nodes]
-    specs = [*_specs(sight.nodes[name] for name in used if name in sight.nodes), *room_for(unknown)]
+    specs = [*_to_specs(sight.nodes[name] for name in used if name in sight.nodes), *room_for(unknown)]
     return Play(
         change=bare(wanted),
         is_admitted=True,
@@ -151,21 +159,28 @@ async def _copy(
     )
 
 
-def _specs(nodes: Iterable[NodeView]) -> "list[NodeSpec]":
-    """Nodes with these labels and taints and room for everything."""
+def _to_specs(nodes: Iterable[NodeView]) -> "list[NodeSpec]":
+    """Return nodes with the same labels and taints, and with unlimited room."""
     from pykruise.cli.insight.simulating import room_for
 
     views = list(nodes)
     return [
-        msgspec.structs.replace(spec, labels=dict(view.labels), taints=view.taints)
+        msgspec.structs.replace(
+            spec,
+            labels=dict(view.labels),
+            taints=view.taints,
+            declared_features=None
+            if view.declared_features is None
+            else tuple(sorted(view.declared_features)),
+        )
         for view, spec in zip(views, room_for([view.name for view in views]), strict=True)
     ]
 
 
-# What is shown
+# Description
 
 
-def _described(
+def _describe(
     about: Mapping[str, Any],
     workload: Kind,
     sight: Sight | None,
@@ -175,27 +190,29 @@ def _described(
 ) -> Forecast:
     if played.refused:
         return Forecast(**{**about, "change": "refused", "errors": played.refused, "fields": ()})
-    batches = tuple(_batches(played))
+    batches = tuple(_find_batches(played))
     touched = {fate.pod for batch in batches for fate in batch.fates}
     before = sight.snapshot.pods if sight else ()
     deleted = tuple(action.name for action in played.actions if action.do == "delete claim")
     return Forecast(
         **about,
-        ways=_as_played(_ways(workload, sight, wanted, settings), sight, wanted, played) if sight else {},
+        ways=_correct_by_simulation(_update_methods(workload, sight, wanted, settings), sight, wanted, played)
+        if sight
+        else {},
         batches=batches,
         are_names_known=workload_insight(workload).has_known_names,
-        stays=by_reason(_stays(sight, wanted, touched, played)) if sight else {},
+        stays=by_reason(_unchanged_pods(sight, wanted, touched, played)) if sight else {},
         claims_created=tuple(action.name for action in played.actions if action.do == "create claim"),
         claims_deleted=deleted,
         claims_kept=_claims_kept(sight, played, deleted),
-        holds=tuple(_holds(workload, sight, wanted, played)),
+        holds=tuple(_find_obstacles(workload, sight, wanted, played)),
         lowest_available=played.lowest_available,
         pods_before=sum(pod.is_active for pod in before),
         pods_after=played.samples[-1].total if played.samples else 0,
     )
 
 
-def _batches(played: "Played") -> Iterator[OutlookBatch]:
+def _find_batches(played: "Played") -> Iterator[OutlookBatch]:
     groups: dict[int, list[PodFate]] = {}
     for action in played.actions:
         if not action.do.endswith("claim"):
@@ -204,8 +221,12 @@ def _batches(played: "Played") -> Iterator[OutlookBatch]:
         yield OutlookBatch(number=number, fates=tuple(fates))
 
 
-def _stays(sight: Sight, wanted: Document, touched: set[str], played: "Played") -> Iterator[tuple[str, str]]:
-    """Why pods stay as they are: the last plan says it of each that it leaves alone."""
+def _unchanged_pods(
+    sight: Sight, wanted: Document, touched: set[str], played: "Played"
+) -> Iterator[tuple[str, str]]:
+    """Yield the reason of each pod that does not change, with its name; the last plan has the reason of each pod that
+    it skips.
+    """
     for pod in sight.snapshot.pods:
         if not pod.is_active or pod.name in touched:
             continue
@@ -218,11 +239,11 @@ def _stays(sight: Sight, wanted: Document, touched: set[str], played: "Played") 
 
 
 def _same_template(revision: RevisionView, wanted: Document) -> bool:
-    return same(_slim(revision.template), _slim(wanted["spec"]["template"]))
+    return same(_without_empty_fields(revision.template), _without_empty_fields(wanted["spec"]["template"]))
 
 
-def _slim(template: Mapping[str, Any]) -> Any:
-    """Without what revisions carry for their history's sake."""
+def _without_empty_fields(template: Mapping[str, Any]) -> Any:
+    """Return the template without fields that only stored revisions have."""
     metadata = {k: v for k, v in (template.get("metadata") or {}).items() if v is not None}
     spec = dict(template.get("spec") or {})
     spec["containers"] = [
@@ -232,8 +253,10 @@ def _slim(template: Mapping[str, Any]) -> Any:
     return {"metadata": metadata, "spec": spec}
 
 
-def _ways(workload: Kind, sight: Sight, wanted: Document, settings: ManagerSettings) -> dict[str, str]:
-    """For each revision that pods are of: how it goes to the wanted template."""
+def _update_methods(
+    workload: Kind, sight: Sight, wanted: Document, settings: ManagerSettings
+) -> dict[str, str]:
+    """Return for each revision of existing pods: how these pods get the wanted template."""
     strategy, _ = workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:
         return {}
@@ -246,7 +269,7 @@ def _ways(workload: Kind, sight: Sight, wanted: Document, settings: ManagerSetti
         if strategy.in_place == "never":
             ways[name] = f"recreated: {strategy.recreates_because}"
             continue
-        # Only the template and the annotations of a target are looked at.
+        # Only the template and the annotations of the target are read.
         target = msgspec.structs.replace(old, template=wanted["spec"]["template"]) if old else None
         in_place = settings.of(workload).in_place
         how = (
@@ -258,13 +281,34 @@ def _ways(workload: Kind, sight: Sight, wanted: Document, settings: ManagerSetti
         elif how is None:
             ways[name] = "recreated: its revision is no longer known"
         else:
-            ways[name] = "in place"
+            ways[name] = _in_place_by_node(how, name, sight)
     return ways
 
 
-def _as_played(ways: Mapping[str, str], sight: Sight, wanted: Document, played: "Played") -> dict[str, str]:
-    """The same, as the play has shown it: what a template does not say, such as changed volumeClaimTemplates, may force
-    pods to be made anew."""
+def _in_place_by_node(how: UpdateSpec, revision: str, sight: Sight) -> str:
+    """Return how pods of a revision reach the target: in place, except on nodes that declare features without this
+    one.
+    """
+    pods = [pod for pod in sight.snapshot.pods if pod.is_active and str(pod.revision) == revision]
+    undeclaring = sight.snapshot.undeclaring
+    kept = {
+        pod.node_name
+        for pod in pods
+        if isinstance(on_node(how, pod.node_name, undeclaring=undeclaring), NotInPlace)
+    }
+    if not kept:
+        return "in place"
+    if kept >= {pod.node_name for pod in pods}:
+        return f"recreated: {UNDECLARED}"
+    return f"in place; recreated on {_join_names(sorted(kept))}: {UNDECLARED}"
+
+
+def _correct_by_simulation(
+    ways: Mapping[str, str], sight: Sight, wanted: Document, played: "Played"
+) -> dict[str, str]:
+    """Return the update methods corrected by the simulation: changes outside the template, such as
+    volumeClaimTemplates, may force pods to be recreated.
+    """
     deleted = {action.name for action in played.actions if action.do == "delete"}
     updated = {action.name for action in played.actions if action.do == "update in place"}
     result = dict(ways)
@@ -287,23 +331,23 @@ def _claims_kept(sight: Sight | None, played: "Played", deleted: Sequence[str]) 
         for pod in sight.snapshot.pods
         if pod.name in gone
         for _, claim in pod.claim_volumes
-        if claim.endswith(f"-{pod.name}")  # made for this pod, and not shared
+        if claim.endswith(f"-{pod.name}")  # created for this pod, not shared
     )
     return tuple(sorted(set(mounted) - set(deleted)))
 
 
-def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: "Played") -> Iterator[str]:
+def _find_obstacles(workload: Kind, sight: Sight | None, wanted: Document, played: "Played") -> Iterator[str]:
     asked = {"prepare deletion": "preDelete", "prepare update": "inPlaceUpdate"}
     for do, hook in asked.items():
         names = [action.name for action in played.actions if action.do == do]
         if names:
-            yield f"the {hook} hook has to be released on {_shown(names)}"
+            yield f"the {hook} hook has to be released on {_join_names(names)}"
     kept = by_reason(
         (reason.message, pod)
         for pod, reason in played.skipped.items()
         if reason.code == Code.DISRUPTION_BUDGET
     )
-    yield from (f"{refusal}: {_shown(pods)}" for refusal, pods in sorted(kept.items()))
+    yield from (f"{refusal}: {_join_names(pods)}" for refusal, pods in sorted(kept.items()))
     strategy, problem = workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:
         yield problem
@@ -313,8 +357,11 @@ def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: "Playe
     if sight is not None:
         down = [pod.name for pod in sight.snapshot.pods if pod.is_active and not pod.is_serving]
         if down:
-            yield f"{len(down)} pods do not serve now and count against maxUnavailable: {_shown(down)}"
-    gates = _gates(wanted)
+            not_served = counted(
+                len(down), "pod does not serve now and counts", "pods do not serve now and count"
+            )
+            yield f"{not_served} against maxUnavailable: {_join_names(down)}"
+    gates = _foreign_gates(wanted)
     if gates and any(action.do == "create" for action in played.actions):
         yield f"new pods wait for their readiness gates {', '.join(gates)}, which others have to set"
     if (wanted["spec"]["template"].get("spec") or {}).get("schedulingGates"):
@@ -324,12 +371,12 @@ def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: "Playe
             yield str(condition.get("message"))
 
 
-def _gates(wanted: Document) -> list[str]:
-    """Readiness gates that another controller has to open."""
+def _foreign_gates(wanted: Document) -> list[str]:
+    """Return readiness gates that another controller has to set."""
     gates = (wanted["spec"]["template"].get("spec") or {}).get("readinessGates") or ()
     names = [str(gate.get("conditionType") or "") for gate in gates]
     return [name for name in names if name not in ("", keys.IN_PLACE_READY, keys.KRUISE_POD_READY)]
 
 
-def _shown(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"

@@ -1,4 +1,4 @@
-"""The settings that plans are made with on the command line: those that the cluster's manager runs with.
+"""The settings with which the command line makes plans: the same as those of the cluster's manager.
 
 --feature-gates A=true,B=false ──▶ given_settings() ─┐
                                                      ├─▶ fitted() to the API server's version ──▶ Settings
@@ -18,10 +18,10 @@ from pykruise.pods.in_place import has_resize
 
 
 def given_settings(feature_gates: str, *, kubernetes: str = "") -> ManagerSettings:
-    """Settings with these gates, and the defaults of flags; empty: all defaults. `kubernetes`: the minor, where there
-    is no cluster.
+    """Return settings with these feature gates and the default flags; an empty text gives all defaults. `kubernetes`:
+    the minor version when there is no cluster.
 
-    Raises CommandLineError for what is no gate.
+    Raises CommandLineError for an invalid gate.
     """
     try:
         gates = parse([feature_gates] if feature_gates else [])
@@ -31,7 +31,9 @@ def given_settings(feature_gates: str, *, kubernetes: str = "") -> ManagerSettin
 
 
 async def fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
-    """The settings as a manager of this cluster fits them to its API server. What may not be read changes nothing."""
+    """Adjust the settings to the API server as a manager of this cluster does. If the version may not be read, return
+    them unchanged.
+    """
     try:
         version = decode(await client.get_path("/version"))
         discovery = decode(await client.get_path("/api/v1"))
@@ -41,10 +43,10 @@ async def fitted(client: Client, settings: ManagerSettings) -> ManagerSettings:
 
 
 async def manager_settings(client: Client, clock: Clock) -> ManagerSettings:
-    """Flags and gates in the arguments of the manager's Deployment.
+    """Read flags and feature gates from the arguments of the manager's Deployment.
 
-    The defaults when there is none (the sandbox), when it may not be read, or when pykruise refuses what it says
-    (another program's).
+    Returns the defaults when there is no Deployment (the sandbox), when it may not be read, or when its arguments are
+    not valid for pykruise (another program's).
     """
     try:
         settings = await Live(client, clock=clock).settings()

@@ -1,4 +1,4 @@
-"""Forecast for a kind that has nothing but its plan.
+"""Forecast for a kind that has no other forecast than its plan.
 
 manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ Outlook: the writes that would come first
 """
@@ -22,7 +22,7 @@ from pykruise.runtime.plan import Chain, Plan
 async def forecast_any(
     client: Client, kind: Kind, document: Document, key: Key, now: Instant, settings: ManagerSettings | None
 ) -> Outlook:
-    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    """Read the object and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
     verdict = await asked(client, kind.resource, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
@@ -30,35 +30,35 @@ async def forecast_any(
     plan = sight.plan() if sight.snapshot is not None else Plan()
     return Outlook(
         **verdict.about,
-        batches=tuple(_batches(plan, key)),
+        batches=tuple(_find_batches(plan, key)),
         batches_title="Order",
         then="then",
         stays=by_reason(
             (why.message, name) for name, why in (*plan.skipped.items(), *plan.skipped_nodes.items())
         ),
-        notes=tuple(_notes(plan)),
+        notes=tuple(_find_notes(plan)),
     )
 
 
-def _notes(plan: Plan) -> Iterator[str]:
+def _find_notes(plan: Plan) -> Iterator[str]:
     yield from (note.message for note in plan.notes)
     said = {why.message for why in (*plan.skipped.values(), *plan.skipped_nodes.values())}
     if plan.waiting is not None and plan.waiting.message not in said:
         yield plan.waiting.full_message
 
 
-def _batches(plan: Plan, key: Key) -> Iterator[OutlookBatch]:
-    """One for each stage that writes to more than the object itself."""
+def _find_batches(plan: Plan, key: Key) -> Iterator[OutlookBatch]:
+    """Yield a batch for each stage that writes more than the object's own bookkeeping."""
     number = 0
     for stage in plan.stages:
         chains = [chain for chain in stage.chains if not _is_bookkeeping(chain, key)]
         if chains:
             number += 1
-            yield OutlookBatch(number=number, fates=tuple(_fate(chain) for chain in chains))
+            yield OutlookBatch(number=number, fates=tuple(_fate_of(chain) for chain in chains))
 
 
 def _is_bookkeeping(chain: Chain, key: Key) -> bool:
-    """Whether it only marks the object, or says in its status how far it is."""
+    """Whether the chain only updates the metadata or the status of the object itself."""
     action = chain.steps[-1].action
     return isinstance(action, Patch) and action.key == key and not _is_of_the_spec(action)
 
@@ -67,8 +67,10 @@ def _is_of_the_spec(action: Patch) -> bool:
     return not action.subresource and isinstance(action.body, dict) and "spec" in action.body
 
 
-def _fate(chain: Chain) -> PodFate:
-    """The write, and what it is about: names that are chosen for this plan alone say less than why."""
+def _fate_of(chain: Chain) -> PodFate:
+    """Return the write and its object. For a random name, return the reason instead, because the name is chosen for
+    this plan only.
+    """
     step = chain.steps[-1]
     verb = f"{_verb_of(step.action)} {step.action.resource.kind}"
     if chain.has_random_name:

@@ -1,10 +1,10 @@
-"""Whose fault it is that pods of a workload are refused: its own template's, or of what is put into them on their way.
+"""Origin of a refusal of a workload's pods: its own template, or an object that changes its pods at creation.
 
 a pod of the template ──dry run──▶ refused fields ──▶ PodOrigins.of_field (pure) ──▶ an object and its field
                       ──▶ PodOrigins.untraced (pure) ──dry run──▶ refused or not
 
-The kinds that put something into pods say what is theirs (`KIND.pods.origins`). The dry run asks the API server as the
-manager's write does; it writes nothing, and who may not create pods learns nothing from it.
+Kinds that change new pods declare their changes (`KIND.pods.origins`). The dry run sends the same request as the
+manager and writes nothing. A user who may not create pods gets no origin.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,33 +20,35 @@ from pykruise.plans.pod_steps import PodOrigin, PodOrigins
 
 
 async def refused_origin(client: Client, sight: Sight) -> PodOrigin | None:
-    """Admission plugin or webhook that adds to new pods what the API server refuses; None: none, or unknown."""
+    """Return the admission plugin or webhook that adds the refused part to new pods; None: there is none, or it is
+    unknown.
+    """
     template = get_path(sight.document, "spec", "template")
     namespace = sight.document["metadata"].get("namespace", "")
     if not isinstance(template, dict) or not namespace:
         return None
     pod = _pod_of(sight.document, template)
     try:
-        stored = {kind.name: await _stored(client, kind, namespace) for kind, _ in _origins()}
+        stored = {kind.name: await _list_stored(client, kind, namespace) for kind, _ in _find_origins()}
         if fields := await _refused_fields(client, namespace, pod):
-            return _of_fields(fields, sight.document, stored)
-        return await _of_untraced(client, sight.document, pod, stored)
+            return _origin_of_fields(fields, sight.document, stored)
+        return await _find_untraced(client, sight.document, pod, stored)
     except ApiError:
         return None
 
 
-def _origins() -> list[tuple[Kind, PodOrigins]]:
-    """The kinds that put something into pods, and how to know what."""
+def _find_origins() -> list[tuple[Kind, PodOrigins]]:
+    """Return the kinds that change new pods, with their origins."""
     return [(kind, steps.origins) for kind, steps in pod_kinds() if steps.origins is not None]
 
 
-async def _stored(client: Client, kind: Kind, namespace: str) -> Sequence[Document]:
+async def _list_stored(client: Client, kind: Kind, namespace: str) -> Sequence[Document]:
     listed = await client.list(kind.resource, namespace if kind.resource.namespaced else "")
     return [decode(raw) for raw in listed.items]
 
 
 async def _refused_fields(client: Client, namespace: str, pod: Document) -> list[str]:
-    """Paths of a pod that the API server refuses, with what webhooks put into it."""
+    """Return the paths that the API server refuses in a pod, including changes by webhooks."""
     try:
         await client.create(PODS, namespace, pod, dry_run=True)
     except InvalidError as error:
@@ -54,23 +56,23 @@ async def _refused_fields(client: Client, namespace: str, pod: Document) -> list
     return []
 
 
-def _of_fields(
+def _origin_of_fields(
     fields: Sequence[str], workload: Document, stored: Mapping[str, Sequence[Document]]
 ) -> PodOrigin | None:
     origins = (
         origins.of_field(field, workload, stored[kind.name])
         for field in fields
-        for kind, origins in _origins()
+        for kind, origins in _find_origins()
         if origins.of_field is not None
     )
     return next((origin for origin in origins if origin is not None), None)
 
 
-async def _of_untraced(
+async def _find_untraced(
     client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
 ) -> PodOrigin | None:
-    """The first of what dry runs leave out with which the pod is refused."""
-    for kind, origins in _origins():
+    """Return the first origin that dry runs leave out and with which the pod is refused."""
+    for kind, origins in _find_origins():
         if origins.untraced is None:
             continue
         for origin, changed in origins.untraced(workload, pod, stored[kind.name]):

@@ -1,4 +1,5 @@
-"""The kinds that own no pods: they change those of others, or make workloads, and are looked at in their own way.
+"""Insights of kinds that own no pods: they change other kinds' pods or create workloads, so each has its own
+functions.
 
 a kind's folder (sidecars/, spreads/) or module (unavailability.py) ──▶ Attached ──▶ explain, plan
 """
@@ -31,9 +32,9 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     """Insight of one kind."""
 
     explain: Callable[[Client, Key, Instant, ManagerSettings | None], Awaitable[Explanation]]
-    """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
+    """Read and explain the object. Raises NotFoundError, and KubeError for reads that fail."""
     plan: Callable[[Client, Document, Key, Instant, ManagerSettings | None], Awaitable[Outlook]]
-    """Look, and say what applying the manifest would do. Raises KubeError for what cannot be read."""
+    """Read the objects and forecast the result of applying the manifest. Raises KubeError for reads that fail."""
 
 
 async def _explain_sidecars(
@@ -60,4 +61,4 @@ ATTACHED: Final[Mapping[str, Attached]] = {
     "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars),
     "workloadspread": Attached(explain=_explain_spread, plan=forecast_spread),
 }
-"""Attached kinds by name."""
+"""Insights by name of the kind."""

@@ -1,8 +1,8 @@
-"""The kinds that explain, plan and simulate know: all that have a definition and a controller.
+"""Kinds that explain, plan and simulate know: all that have a definition and a controller.
 
 what a person typed ──▶ named()      a manifest ──▶ of_document()      ──▶ Kind (plans/kind.py)
 
-A command loads the one kind that a name points to. All are loaded for a nickname (`asts/web`), or to list them.
+A command loads only the kind that a name selects. It loads all kinds for a nickname (`asts/web`), or to list them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +28,8 @@ def _is_known(kind: Kind) -> bool:
     return bool(kind.versions) and kind.control is not None
 
 
-def _likely(name: str) -> Iterator[Kind]:
-    """The known kind with this name, singular or plural, alone; then all of them."""
+def _likely_kinds(name: str) -> Iterator[Kind]:
+    """Yield the known kind with this singular or plural name; then all known kinds."""
     for folder in (name, name.removesuffix("s")):
         kind = find(folder)
         if kind is not None and _is_known(kind):
@@ -48,30 +48,30 @@ def clocks() -> Sequence[Kind]:
 
 
 def insight_of(kind: Kind) -> Insight:
-    """How people name and change it."""
+    """Return how users name and change the kind."""
     return kind.insight or Insight(containers=())
 
 
 def workload_insight(kind: Kind) -> WorkloadInsight:
-    """The same of a kind that owns pods."""
+    """Return the insight of a kind that owns pods."""
     assert isinstance(kind.insight, WorkloadInsight), f"{kind.resource.kind} owns no pods"
     return kind.insight
 
 
 def correction_of(kind: Kind) -> Correction:
-    """Where what its pods are made from is corrected."""
+    """Return where a user corrects the template of its pods."""
     if isinstance(kind.insight, JobInsight):
         return OF_A_JOB
     return IN_TEMPLATE if isinstance(kind.insight, WorkloadInsight) else OF_THE_WORKLOAD
 
 
 def is_per_node(kind: Kind) -> bool:
-    """Whether its pods belong to nodes, so that all nodes have to be known."""
+    """Whether pods of the kind belong to nodes, so that all nodes must be known."""
     return kind.shown is not None and kind.shown.is_per_node
 
 
 def named(target: str) -> tuple[Kind, str]:
-    """Kind and name of `clonesets/web`. Raises CommandError for another kind, or another form."""
+    """Return kind and name of `clonesets/web`. Raises CommandError for an unknown kind or another form."""
     said, slash, name = target.partition("/")
     if not slash or not name or "/" in name:
         raise CommandError(f"{target!r}: say kind and name, such as clonesets/web")
@@ -79,9 +79,11 @@ def named(target: str) -> tuple[Kind, str]:
 
 
 def kind_named(word: str) -> Kind:
-    """The kind that a word means: `clonesets`, `CloneSet`, `clone`, `clonesets.apps.kruise.io`. Raises CommandError."""
+    """Return the kind that a word names: `clonesets`, `CloneSet`, `clone`, `clonesets.apps.kruise.io`. Raises
+    CommandError.
+    """
     said = word.lower()
-    for kind in _likely(said.partition(".")[0]):
+    for kind in _likely_kinds(said.partition(".")[0]):
         if said in _names_of(kind):
             return kind
     plurals = [item.resource.plural for item in known_kinds()]
@@ -102,8 +104,8 @@ def _names_of(kind: Kind) -> set[str]:
 
 
 def of_document(document: Mapping[str, Any]) -> Kind:
-    """The kind of a manifest. Raises CommandError for one that is not known."""
-    for kind in _likely(str(document.get("kind")).lower()):
+    """Return the kind of a manifest. Raises CommandError for an unknown kind."""
+    for kind in _likely_kinds(str(document.get("kind")).lower()):
         if is_of(kind, document):
             return kind
     name = (document.get("metadata") or {}).get("name")
@@ -117,9 +119,10 @@ def of_document(document: Mapping[str, Any]) -> Kind:
 
 
 def check_manifests(documents: Sequence[Mapping[str, Any]], *, source: str) -> None:
-    """Raises CommandError, with the file and the nearest apiVersion, for a version that a kind does not have.
+    """Check the versions of manifests. Raises CommandError, with the file and the nearest apiVersion, for a version
+    that a kind does not have.
 
-    Kinds that Kubernetes itself has under the same name (StatefulSet, DaemonSet) are left alone in its own groups.
+    Kubernetes' own kinds with the same name (StatefulSet, DaemonSet) are ignored.
     """
     for number, document in enumerate(documents, start=1):
         version = str(document.get("apiVersion"))
@@ -140,7 +143,7 @@ _OF_KUBERNETES: Final = frozenset((item.api_version, item.kind) for item in (STA
 
 
 def api_versions(kind: Kind) -> tuple[str, ...]:
-    """The apiVersions in which its definition serves it, the version that it is planned in first."""
+    """Return the apiVersions that the kind's definition serves; the version that plans use is the first."""
     planned = kind.resource.version
     names = [
         version["name"]
@@ -152,7 +155,7 @@ def api_versions(kind: Kind) -> tuple[str, ...]:
 
 
 def hub_form(document: Mapping[str, Any]) -> Document:
-    """A manifest in the version that its kind is planned in. Raises CommandError when it cannot be converted."""
+    """Return a manifest in the version that plans use. Raises CommandError when it cannot be converted."""
     kind = of_document(document)
     if document.get("apiVersion") == kind.resource.api_version:
         return dict(document)
@@ -165,13 +168,13 @@ def hub_form(document: Mapping[str, Any]) -> Document:
 
 
 def bare(document: Mapping[str, Any]) -> Document:
-    """Without what a cluster adds to a manifest: status, and all metadata but what a person writes."""
+    """Return a manifest without the fields that a cluster adds: status, and metadata that users do not write."""
     kept = ("name", "namespace", "labels", "annotations")
     metadata = {name: value for name, value in document["metadata"].items() if name in kept}
     return {**{name: value for name, value in document.items() if name != "status"}, "metadata": metadata}
 
 
 def is_of(kind: Kind, document: Mapping[str, Any]) -> bool:
-    """Whether the document is one of this kind."""
+    """Whether the document is an object of this kind."""
     group = str(document.get("apiVersion") or "").rpartition("/")[0]
     return document.get("kind") == kind.resource.kind and group == kind.resource.group

@@ -1,4 +1,4 @@
-"""The error of an object that is not there: it names the object that a person may have meant.
+"""The error for an object that does not exist: it suggests the object with the nearest name.
 
 NotFoundError, key ──lists names of the kind──▶ missing() ──▶ MissingError
 """
@@ -13,15 +13,16 @@ from pykruise.kube.values.near_misses import hint
 
 
 async def missing(client: Client, resource: Resource, key: Key, error: NotFoundError) -> MissingError:
-    """`there is no CloneSet default/wbe; did you mean web?`; also whether it is the namespace that is missing.
+    """Return an error such as `there is no CloneSet default/wbe; did you mean web?`; it also reports a missing
+    namespace.
 
-    What may not be read adds nothing.
+    Lists that the user may not read add nothing.
     """
     what = f"there is no {resource.kind} {key}"
     if key.namespace and not await _is_there(client, key.namespace):
-        spaces = await _names(client, NAMESPACES, "")
+        spaces = await _list_names(client, NAMESPACES, "")
         return MissingError(f"{what}: there is no namespace {key.namespace}{hint(key.namespace, spaces)}")
-    names = await _names(client, resource, key.namespace)
+    names = await _list_names(client, resource, key.namespace)
     return MissingError(f"{what}{hint(key.name, names, otherwise=f': {error}')}")
 
 
@@ -35,7 +36,7 @@ async def _is_there(client: Client, namespace: str) -> bool:
     return True
 
 
-async def _names(client: Client, resource: Resource, namespace: str) -> list[str]:
+async def _list_names(client: Client, resource: Resource, namespace: str) -> list[str]:
     try:
         listed = await client.list(resource, namespace, metadata_only=True)
     except KubeError:

@@ -1,4 +1,4 @@
-"""Many objects at a glance: one row each, those that need action first.
+"""Many objects at a glance: one row each, objects that need action first.
 
 Explanations ──▶ overview() ──▶ rows: object, phase, cause, in a few words; how many are well; where the details are
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.cli.insight.explaining import Explanation
+from pykruise.kube.values.counts import counted
 from pykruise.plans.progress import Phase
 
 _ORDER: Final = (
@@ -20,21 +21,25 @@ MOST_WORDS: Final = 120
 
 
 def overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
-    """As a person reads it. `is_everywhere`: of all namespaces, so that a command has to name one."""
+    """Return the overview as text for people. `is_everywhere`: objects are of all namespaces, so commands must name
+    one.
+    """
     if not explanations:
         return "There is nothing to explain."
     ordered = ordered_by_need(explanations)
-    names = [_name(explanation) for explanation in ordered]
+    names = [_name_of(explanation) for explanation in ordered]
     width = min(max(map(len, names)), 60)
     lines = [
         f"{name:{width}}  {explanation.phase:11}  {_in_brief(explanation)}".rstrip()
         for name, explanation in zip(names, ordered, strict=True)
     ]
-    return "\n".join([_headline(ordered), "", *lines, *_details(ordered[0], is_everywhere=is_everywhere)])
+    return "\n".join(
+        [_count_line(ordered), "", *lines, *_details_lines(ordered[0], is_everywhere=is_everywhere)]
+    )
 
 
 def ordered_by_need(explanations: Iterable[Explanation]) -> list[Explanation]:
-    """Objects that need action first, then by kind, namespace and name."""
+    """Sort objects that need action first, then by kind, namespace and name."""
     return sorted(
         explanations,
         key=lambda explanation: (
@@ -46,7 +51,7 @@ def ordered_by_need(explanations: Iterable[Explanation]) -> list[Explanation]:
     )
 
 
-def _name(explanation: Explanation) -> str:
+def _name_of(explanation: Explanation) -> str:
     return (
         f"{explanation.kind} {explanation.namespace}/{explanation.name}"
         if explanation.namespace
@@ -54,16 +59,16 @@ def _name(explanation: Explanation) -> str:
     )
 
 
-def _headline(explanations: Sequence[Explanation]) -> str:
+def _count_line(explanations: Sequence[Explanation]) -> str:
     count = sum(explanation.phase.needs_a_person for explanation in explanations)
-    objects = "1 object" if len(explanations) == 1 else f"{len(explanations)} objects"
+    objects = counted(len(explanations), "object")
     if not count:
         return f"Of {objects} none needs action."
     return f"Of {objects} {count} {'needs' if count == 1 else 'need'} action."
 
 
 def _in_brief(explanation: Explanation) -> str:
-    """The cause, or how far it is."""
+    """Return the cause in brief; without waits, the headline."""
     if not explanation.waits:
         words = explanation.headline
     else:
@@ -77,8 +82,8 @@ def _in_brief(explanation: Explanation) -> str:
     return words if len(words) <= MOST_WORDS else f"{words[: MOST_WORDS - 1]}…"
 
 
-def _details(first: Explanation, *, is_everywhere: bool) -> list[str]:
-    """How to see more of the first row, where it needs action."""
+def _details_lines(first: Explanation, *, is_everywhere: bool) -> list[str]:
+    """Return the command that shows details of the first row, when that object needs action."""
     if not first.phase.needs_a_person:
         return []
     where = f" -n {first.namespace}" if first.namespace and is_everywhere else ""

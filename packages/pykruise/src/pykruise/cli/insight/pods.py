@@ -1,9 +1,9 @@
-"""A pod in words: which budget covers it, whether it may go now, and who holds it too.
+"""A pod in words: the budget that covers it, whether it may be deleted now, and other budgets that hold it.
 
 Client ──▶ look_at_pod() ──▶ PodSight ──▶ explain_pod() ──▶ Explanation
 
-Reads only. What is said of the budget is what `explain pub/NAME` says (unavailability.py), and the answers are those
-that admission gives (pods/workload/budgets.py).
+This module only reads. Its text about the budget is the text of `explain pub/NAME` (unavailability.py), and its
+answers are those of admission (pods/workload/budgets.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ from pykruise.pods.workload.budgets import (
 )
 
 NAMES: Final = frozenset({"po", "pod", "pods"})
-"""How people name pods."""
+"""Names of the kind Pod on the command line."""
 
 _NOUNS: Final = {
     Operation.DELETE: "deletion",
@@ -55,14 +55,14 @@ _NOUNS: Final = {
 
 
 class PodSight(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod with the budgets around it."""
+    """One pod with its budgets."""
 
     document: Document
     view: PodView
     budget: BudgetSight | None = None
-    """The one that it names, where that is there."""
+    """Budget that the pod names; None: there is none, or it does not exist."""
     meant_by: Sequence[str] = ()
-    """Names of the budgets that mean it, tied to it or not."""
+    """Names of the budgets that cover the pod, whether or not the pod names them."""
     disruption: Sequence[Document] = ()
     """PodDisruptionBudgets that select it."""
     settings: BudgetSettings = BudgetSettings()
@@ -72,12 +72,12 @@ class PodSight(msgspec.Struct, frozen=True, kw_only=True):
 async def look_at_pod(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> PodSight:
-    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    """Read one pod. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
     raw = await client.get(PODS, key.namespace, key.name)
     view = project_pod(raw)
     named = budget_name_of(view)
     sights: dict[str, BudgetSight] = {}
-    for budget in await _budgets_about(client, view, named):
+    for budget in await _budgets_for(client, view, named):
         sights[budget.name] = await look_at(client, budget.key, now=now, settings=settings)
     disruption = await read_disruption_budgets(client, key.namespace)
     own: BudgetSettings = (settings or ManagerSettings()).of(KIND)
@@ -92,33 +92,35 @@ async def look_at_pod(
     )
 
 
-async def _budgets_about(client: Client, pod: PodView, named: str) -> list[BudgetView]:
-    """Budgets whose selector may match the pod, and the budget that the pod names."""
+async def _budgets_for(client: Client, pod: PodView, named: str) -> list[BudgetView]:
+    """Return budgets whose selector or target may match the pod, and the budget that the pod names."""
     try:
         listed = await client.list(POD_UNAVAILABLE_BUDGETS, pod.namespace)
     except NotFoundError:
         return []
-    return [item for item in map(project_budget, listed.items) if item.name == named or _may_mean(item, pod)]
+    return [item for item in map(project_budget, listed.items) if item.name == named or _may_match(item, pod)]
 
 
-def _may_mean(budget: BudgetView, pod: PodView) -> bool:
+def _may_match(budget: BudgetView, pod: PodView) -> bool:
     if budget.target is None:
         return budget.selector.matches(pod.labels)
     kind, name = budget.target
     owner = pod.controller
     if kind not in TARGET_VIEWS:
-        return True  # its scale says which pods
+        return True  # its scale subresource selects the pods
     return owner is not None and (owner.name == name or owner.name.startswith(f"{name}-"))
 
 
 def explain_pod(sight: PodSight) -> Explanation:
-    """Which budget covers the pod, who has spent it, what is left, who waits, when it is free again."""
+    """Explain which budget covers the pod, which pods have used it, what is left, which pods wait, and when it is
+    free again.
+    """
     meta, pod = sight.document["metadata"], sight.view
     of_budget = explain_budget(sight.budget) if sight.budget is not None else None
-    answers = dict(_answers(sight))
+    answers = dict(_find_answers(sight))
     waits = ranked([*_own_waits(sight), *(of_budget.waits if of_budget is not None else ())])
     follows = (
-        *_answered(answers),
+        *_answer_lines(answers),
         *(says_disruption_budget(entry) for entry in sight.disruption),
         *(of_budget.next if of_budget is not None else ()),
     )
@@ -127,11 +129,11 @@ def explain_pod(sight: PodSight) -> Explanation:
         namespace=meta["namespace"],
         name=meta["name"],
         verdict=_verdict(pod, answers, waits),
-        phase=_phase(pod, answers, waits),
-        headline=_headline(sight),
+        phase=_phase_of(pod, answers, waits),
+        headline=_describe_coverage(sight),
         done=of_budget.done if of_budget is not None else (),
         waits=waits,
-        next=tuple(dict.fromkeys(follows)),  # the budget's may be about the same PodDisruptionBudgets
+        next=tuple(dict.fromkeys(follows)),  # both may describe the same PodDisruptionBudgets
     )
 
 
@@ -142,14 +144,14 @@ def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait])
     return "waiting" if is_held or any(pod.name in wait.pods for wait in waits) else "done"
 
 
-def _phase(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
+def _phase_of(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
     own = {wait.code for wait in waits if pod.name in wait.pods}
     if own & NEEDS_A_PERSON and not pod.is_deleting:
         return Phase.DEGRADED
     return Phase.HEALTHY if _verdict(pod, answers, waits) == "done" else Phase.PROGRESSING
 
 
-def _headline(sight: PodSight) -> str:
+def _describe_coverage(sight: PodSight) -> str:
     named = budget_name_of(sight.view)
     if sight.budget is not None:
         return f"PodUnavailableBudget {named} covers it: {headline_of(sight.budget)}"
@@ -169,32 +171,34 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
     if len(names) > 1:
         words = f"is of PodDisruptionBudgets {' and '.join(names)}: API servers evict no pod of two"
         yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,), remedy="have one for each pod")
-    elif sight.disruption and pod.has_ready_condition and not _allows(sight.disruption[0]):
+    elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
         words = f"PodDisruptionBudget {names[0]} lets none of its pods be evicted now"
         yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,))
-    if sight.budget is None or pod.name not in sight.budget.pods:  # else its budget says it
+    if (
+        sight.budget is None or pod.name not in sight.budget.pods
+    ):  # otherwise the budget's explanation has the cause
         cause = cause_of(sight.document, pod, now=sight.now, correction=OF_THE_WORKLOAD)
         if cause is not None:
             yield wait_of(cause, pod.name)
 
 
-def _allows(budget: Document) -> int:
+def _allowed_disruptions(budget: Document) -> int:
     return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
 
 
-# ── what admission would answer ──────────────────────────────────────────────
+# ── answers of admission ─────────────────────────────────────────────────────
 
 _REFUSED: Final = "would be refused"
 
 
-def _answered(answers: dict[Operation, str]) -> Iterator[str]:
-    """Operations with the same answer together."""
+def _answer_lines(answers: dict[Operation, str]) -> Iterator[str]:
+    """Yield one line for all operations with the same answer."""
     for answer in dict.fromkeys(answers.values()):
         nouns = [_NOUNS[operation] for operation, text in answers.items() if text == answer]
         yield f"{', '.join(nouns)}: {answer}"
 
 
-def _answers(sight: PodSight) -> Iterator[tuple[Operation, str]]:
+def _find_answers(sight: PodSight) -> Iterator[tuple[Operation, str]]:
     if sight.budget is None or sight.view.is_deleting:
         return
     for operation in Operation:

@@ -1,4 +1,4 @@
-"""A client for a command that asks a cluster: the user's kubeconfig, closed again at the end."""
+"""A client for commands that send requests to a cluster: it uses the user's kubeconfig and is closed at the end."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,11 +17,11 @@ REQUEST_TIMEOUT_S: Final = 30.0
 _NOTHING: Final = Overrides()
 
 Reach = Callable[[Path | None, str | None], AbstractAsyncContextManager[tuple[Client, str]]]
-"""Kubeconfig and context → a client and the namespace that is meant when none is said."""
+"""Function from kubeconfig and context to a client and its default namespace."""
 
 
 class Traced(WrappedTransport):
-    """Says each request, as `-v=6` asks for: method, path, status, milliseconds."""
+    """Transport that reports each request, as `-v=6` requests: method, path, status, milliseconds."""
 
     def __init__(self, inner: Transport, trace: Callable[[str], object]) -> None:
         super().__init__(inner)
@@ -29,7 +29,7 @@ class Traced(WrappedTransport):
 
     @property
     def inner(self) -> Transport:
-        """Transport of the requests."""
+        """The transport that sends the requests."""
         return self._inner
 
     async def request(self, request: Request, /) -> Response:
@@ -49,9 +49,11 @@ async def reached(
     timeout_s: float = REQUEST_TIMEOUT_S,
     trace: Callable[[str], object] | None = None,
 ) -> AsyncIterator[tuple[Client, str]]:
-    """The client and the context's namespace. Who asks by hand wants an answer: few repetitions.
+    """Open a client and return it with the context's namespace. It retries rarely, because a person waits for the
+    answer.
 
-    `overrides`: what is said instead of the kubeconfig. `timeout_s`: of one request. `trace`: gets a line for each.
+    `overrides`: values that replace those of the kubeconfig. `timeout_s`: timeout of one request. `trace`: receives a
+    line for each request.
     """
     connection = await load(kubeconfig, context=context, overrides=overrides)
     transport: Transport = HttpTransport(connection, timeout_s=timeout_s)

@@ -1,9 +1,9 @@
-"""A PodUnavailableBudget in words: who has spent it, what is left, who waits for it, and when it is free again.
+"""A PodUnavailableBudget in words: pods that have used it, what is left, pods that wait, and when it is free again.
 
 Client ──▶ look_at() ──▶ BudgetSight ──▶ explain_budget() ──▶ Explanation
                                      ──▶ forecast_budget() ──▶ Outlook: what applying a manifest would do
 
-Reads only. Numbers come from the functions that the manager writes its status with.
+This module only reads. The numbers come from the functions with which the manager writes the status.
 """
 
 from collections import Counter
@@ -53,26 +53,26 @@ from pykruise.pods.workload.budgets import (
 from pykruise.runtime.plan import Plan
 
 KEPT_S: Final = 120.0
-"""So long ago at most a pod was kept that counts as waiting."""
+"""Maximum age of a refusal, in seconds, for which its pod still counts as waiting."""
 
 
 class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
-    """One budget as it is now, or would be."""
+    """One budget as it is now, or as it would be after a change."""
 
     document: Document
     snapshot: BudgetSnapshot
     pods: Mapping[str, Document] = {}
     """Pods that the budget covers, by name."""
     kept: Mapping[str, int] = {}
-    """Pods that it kept a short time ago, and how often."""
+    """Number of requests that the budget refused recently, by the name of the pod."""
     disruption: Sequence[Document] = ()
-    """PodDisruptionBudgets that are about some of its pods."""
+    """PodDisruptionBudgets that select some of its pods."""
 
 
 async def look_at(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> BudgetSight:
-    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    """Read one budget. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
     document = decode(await client.get(POD_UNAVAILABLE_BUDGETS, key.namespace, key.name))
     return await _sight_of(client, document, now=now, settings=settings)
 
@@ -96,12 +96,14 @@ async def _sight_of(
             for document in documents
             if document["metadata"]["name"] in wanted
         },
-        kept=await _kept(client, meta["namespace"], wanted, now=now),
+        kept=await _count_refusals(client, meta["namespace"], wanted, now=now),
         disruption=[entry for entry in disruption if any(map(selected_by(entry), snapshot.pods))],
     )
 
 
-async def _kept(client: Client, namespace: str, pods: set[str], *, now: Instant) -> Mapping[str, int]:
+async def _count_refusals(
+    client: Client, namespace: str, pods: set[str], *, now: Instant
+) -> Mapping[str, int]:
     try:
         events = [decode(raw) for raw in (await client.list(EVENTS, namespace)).items]
     except ForbiddenError:
@@ -128,7 +130,7 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         computed: ComputedBudget | None = compute(sight.snapshot)
     except BudgetAmountError:
         computed = None
-    waits = ranked(_waits(sight, plan, computed))
+    waits = ranked(_find_waits(sight, plan, computed))
     meta = sight.document["metadata"]
     return Explanation(
         kind=str(sight.document["kind"]),
@@ -136,11 +138,11 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
         phase=phase_of(sight.document, waits),
-        headline=_headline(computed),
-        done=tuple(_records(sight.snapshot, computed)),
+        headline=_describe_budget(computed),
+        done=tuple(_record_lines(sight.snapshot, computed)),
         waits=waits,
         next=(
-            *_frees(sight.snapshot, computed),
+            *_free_again_lines(sight.snapshot, computed),
             *map(says_disruption_budget, sight.disruption),
             *next_of(plan, waits),
         ),
@@ -148,14 +150,14 @@ def explain_budget(sight: BudgetSight) -> Explanation:
 
 
 def headline_of(sight: BudgetSight) -> str:
-    """How many of its pods serve, how many must, and what is left."""
+    """Return how many of its pods are available, how many must be, and what is left."""
     try:
-        return _headline(compute(sight.snapshot))
+        return _describe_budget(compute(sight.snapshot))
     except BudgetAmountError:
-        return _headline(None)
+        return _describe_budget(None)
 
 
-def _headline(computed: ComputedBudget | None) -> str:
+def _describe_budget(computed: ComputedBudget | None) -> str:
     if computed is None:
         return "how many pods must serve cannot be worked out"
     status = computed.status
@@ -173,8 +175,8 @@ def _may_go(count: int) -> str:
     return "none may go" if count == 0 else f"{count} may go"
 
 
-def _records(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
-    """Pods that use up the budget: evicted ones that still exist."""
+def _record_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
+    """Yield pods that still use up the budget: the manager records their eviction or update."""
     for field, lasting_s, what in _LISTS:
         records: Mapping[str, str] = (computed.status.get(field) or {}) if computed is not None else {}
         for name, since in sorted(records.items()):
@@ -189,7 +191,7 @@ _LISTS: Final = (
 )
 
 
-def _waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None) -> Iterator[Wait]:
+def _find_waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None) -> Iterator[Wait]:
     meta, snapshot = sight.document["metadata"], sight.snapshot
     if "deletionTimestamp" in meta:
         yield Wait(code=Code.TERMINATING_OBJECT, words="it is being deleted", since=meta["deletionTimestamp"])
@@ -213,13 +215,13 @@ def _waits(sight: BudgetSight, plan: Plan, computed: ComputedBudget | None) -> I
         )
     for name, reason in plan.skipped.items():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
-    yield from _out_of_service(sight)
+    yield from _unavailable_pods(sight)
     if computed is not None:
-        yield from _kept_pods(sight, computed)
+        yield from _waiting_pods(sight, computed)
 
 
-def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
-    """Pods that use the budget up since they do not serve, and why they do not."""
+def _unavailable_pods(sight: BudgetSight) -> Iterator[Wait]:
+    """Yield unavailable pods, which use up the budget, with the cause."""
     snapshot = sight.snapshot
     for pod in snapshot.pods:
         if counts_as_available(pod, now=snapshot.now, settings=snapshot.in_place):
@@ -231,8 +233,8 @@ def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
             yield Wait(code=Code.UPDATING_IN_PLACE, words="its update is still under way", pods=(pod.name,))
 
 
-def _kept_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait]:
-    """Pods that wait for the budget."""
+def _waiting_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait]:
+    """Yield pods that wait for the budget."""
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     remedy = (
         ""
@@ -244,8 +246,8 @@ def _kept_pods(sight: BudgetSight, computed: ComputedBudget) -> Iterator[Wait]:
         yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)
 
 
-def _frees(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
-    """When it is free again."""
+def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterator[str]:
+    """Yield the condition under which the budget is free again."""
     if computed is None or computed.status["unavailableAllowed"] or not computed.status["desiredAvailable"]:
         return
     lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
@@ -262,7 +264,7 @@ def _frees(snapshot: BudgetSnapshot, computed: ComputedBudget | None) -> Iterato
 async def forecast_budget(
     client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
-    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    """Read the objects and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
     verdict = await asked(client, POD_UNAVAILABLE_BUDGETS, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
@@ -278,13 +280,13 @@ async def forecast_budget(
         **verdict.about,
         batches=(OutlookBatch(number=1, fates=fates),) if fates else (),
         stays=by_reason((reason.message, name) for name, reason in plan.skipped.items()),
-        notes=tuple(_notes(sight.snapshot, plan)),
+        notes=tuple(_find_notes(sight.snapshot, plan)),
     )
 
 
-def _notes(snapshot: BudgetSnapshot, plan: Plan) -> Sequence[str]:
+def _find_notes(snapshot: BudgetSnapshot, plan: Plan) -> Sequence[str]:
     warnings = [note.message for note in plan.notes if note.warning]
     try:
-        return [_headline(compute(snapshot)), *warnings]
+        return [_describe_budget(compute(snapshot)), *warnings]
     except BudgetAmountError:
         return warnings

@@ -1,8 +1,9 @@
-"""The revision that a rollback goes to: the newest one whose pods serve.
+"""The revision that a rollback restores: the newest one with serving pods.
 
 revisions, those that serve, the current one ──▶ way_back() ──▶ the remedy, with its command and --to-revision
 
-`rollout undo` alone goes to the revision before. After two bad images that is the first bad one. Pure.
+`rollout undo` without a revision restores the previous one. After two bad images, the previous one is the first bad
+image. Pure.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,10 +26,11 @@ def way_back(
     serving: Collection[str],
     current: str,
 ) -> str:
-    """The remedy that rolls an object back, with its command; empty: there is no revision to go back to.
+    """Return the remedy that rolls an object back, with its command; empty: there is no revision to restore.
 
-    `serving`: names of the revisions that have available pods. `current`: name of the newest revision. One that
-    serves is no reason to go back. Where no pod serves, it is the newest of the older revisions.
+    `serving`: names of the revisions that have available pods. `current`: name of the newest revision. When the
+    newest revision serves, no rollback is suggested. When no revision serves, the newest of the older revisions is
+    restored.
     """
     newest = revision_before(revisions, serving=serving, current=current)
     if newest is None:
@@ -41,7 +43,7 @@ def way_back(
 def revision_before(
     revisions: Sequence[RevisionView], *, serving: Collection[str], current: str
 ) -> RevisionView | None:
-    """The revision that a rollback goes to, as way_back() says it; None: there is none."""
+    """Return the revision that `way_back()` suggests; None: there is none."""
     stored = sorted(revisions, key=lambda revision: revision.number)
     newest = next((revision for revision in reversed(stored) if revision.name in serving), None)
     if newest is None:

@@ -1,8 +1,8 @@
-"""Whether the cluster shows new pods to webhooks, and what events say of an object.
+"""Whether API servers send new pods to webhooks, and recent events about an object.
 
 Client ──▶ reviews_pods(), events_about() ──▶ unreviewed(), fresh_warnings(): what an explanation says of them
 
-Reads only. What may not be read is no error here: an explanation goes without it.
+This module only reads. A read that is refused is no error: the explanation leaves the part out.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -20,33 +20,34 @@ from pykruise.kube.version import SANDBOX_BUILD
 from pykruise.pods.reasons import Code
 
 POD_WEBHOOK = "mpod.kb.io"
-"""The webhook that new pods are shown to."""
+"""Name of the webhook that reviews new pods."""
 
 _FRESH_S: Final = 600.0
-"""An older event is no news."""
+"""Maximum age of an event, in seconds, to be shown."""
 
 
 async def reviews_pods(client: Client) -> bool | None:
-    """Whether API servers ask about new pods; None: that may not be read, or no configuration says it.
+    """Return whether API servers send new pods to webhooks; None: the configuration may not be read, or there is none
+    because `pykruise up` serves the cluster.
 
-    `pykruise up` reviews by itself, without any configuration.
+    `pykruise up` reviews pods without any configuration.
     """
     try:
         pods = decode(await client.get(MUTATING, "", MUTATING_NAME))
     except NotFoundError:
-        return None if await _reviews_by_itself(client) else False
+        return None if await _is_sandbox(client) else False
     except ApiError:
         return None
     return any(webhook.get("name") == POD_WEBHOOK for webhook in pods.get("webhooks") or ())
 
 
-async def _reviews_by_itself(client: Client) -> bool:
+async def _is_sandbox(client: Client) -> bool:
     version = decode((await client.transport.request(Request("GET", "/version"))).body)
     return str(version.get("gitVersion") or "").endswith(f"-{SANDBOX_BUILD}")
 
 
 def unreviewed() -> Wait:
-    """That new pods are not shown to webhooks."""
+    """Return the wait for a missing webhook: API servers do not send new pods to it."""
     return Wait(
         code=Code.NO_WEBHOOK,
         words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
@@ -55,7 +56,7 @@ def unreviewed() -> Wait:
 
 
 async def events_about(client: Client, namespace: str, uid: str) -> list[Document]:
-    """Events about the object with this uid, oldest first; none when they may not be read."""
+    """Return events about the object with this UID, oldest first; empty when the user may not read them."""
     try:
         listed = await client.list(EVENTS, namespace)
     except (ForbiddenError, NotFoundError):
@@ -69,7 +70,7 @@ async def events_about(client: Client, namespace: str, uid: str) -> list[Documen
 def fresh_warnings(
     events: Iterable[Document], reasons: Collection[str], *, now: Instant
 ) -> Iterator[tuple[str, str]]:
-    """Reason and message of the latest event of each of these reasons that something did not work, while it is news."""
+    """Yield reason and message of the latest warning for each of these reasons, when it is recent."""
     latest = {str(event.get("reason")): event for event in events if event.get("type") == "Warning"}
     for reason in reasons:
         if reason in latest and is_fresh(latest[reason], now=now, within_s=_FRESH_S):

@@ -1,11 +1,12 @@
-"""`migrate StatefulSet --from StatefulSet`, `migrate DaemonSet --from DaemonSet`: the pods stay and change their owner.
+"""Commands `migrate StatefulSet --from StatefulSet` and `migrate DaemonSet --from DaemonSet`: the pods stay and get
+another owner.
 
     source ──▶ counterpart() ──▶ Counterpart: the target, and fields that it cannot have      (pure)
     dry run ▶ DELETE source, orphaning ▶ POST target, OnDelete ▶ it adopts the pods ▶ PATCH its strategy
 
-Both ways: from Kubernetes' kinds to OpenKruise's, and back, which is the way back. Nothing is replaced: until all pods
-are the target's and of its revision its strategy is OnDelete, under which no controller updates a pod. Revisions are
-adopted with the pods, so that they say the same as before.
+Both directions work: from Kubernetes' kinds to OpenKruise's, and back. No pod is replaced: the target's strategy is
+OnDelete, under which no controller updates a pod, until the target owns all pods and they have its revision. The
+target adopts the ControllerRevisions with the pods, so the history stays the same.
 """
 
 import asyncio
@@ -28,15 +29,16 @@ from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.owners import is_controlled_by
 
 POLL_S: Final = 0.5
 ADOPTION_S: Final = 60.0
-"""How long adoption may take where no --timeout-seconds says otherwise."""
+"""Seconds that the adoption may take without --timeout-seconds."""
 
 MANAGER: Final = "kubectl-kruise-migrate"
 HELD: Final[Mapping[str, Any]] = {"type": "OnDelete"}
-"""The strategy under which no pod is replaced."""
+"""Strategy under which no pod is replaced."""
 
 _BOOKKEEPING: Final = frozenset(
     {
@@ -61,13 +63,13 @@ _SHARED: Final[Mapping[str, frozenset[str]]] = {
     ),
     "DaemonSet": frozenset({"selector", "template", "minReadySeconds", "revisionHistoryLimit"}),
 }
-"""Fields of spec that both kinds of that name have, under the same path."""
+"""Fields of spec that the kinds of both groups have at the same path."""
 
 _ROLLING: Final[Mapping[str, frozenset[str]]] = {
     "StatefulSet": frozenset({"partition", "maxUnavailable"}),
     "DaemonSet": frozenset({"maxUnavailable", "maxSurge"}),
 }
-"""The same of spec.updateStrategy.rollingUpdate."""
+"""Fields of spec.updateStrategy.rollingUpdate that the kinds of both groups have."""
 
 _HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
     "podUpdatePolicy": ("ReCreate",),
@@ -75,7 +77,7 @@ _HARMLESS: Final[Mapping[str, tuple[Any, ...]]] = {
     "partition": (0,),
     "paused": (False,),
 }
-"""Values of fields of OpenKruise's rollingUpdate that say what Kubernetes does anyway."""
+"""Values of fields of OpenKruise's rollingUpdate that equal Kubernetes' fixed behaviour."""
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "burstReplicas": 250,
@@ -83,7 +85,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "scaleStrategy": {},
     "lifecycle": {},
 }
-"""The same of its spec."""
+"""Default values of fields that only OpenKruise's spec has."""
 
 
 _HOLDING: Final = frozenset({"paused", "partition", "selector"})
@@ -91,23 +93,23 @@ _HOLDING: Final = frozenset({"paused", "partition", "selector"})
 
 
 class Counterpart(msgspec.Struct, frozen=True):
-    """The same workload as an object of the other kind."""
+    """A workload converted to the kind of the other group."""
 
     document: Document
     lost: tuple[str, ...] = ()
-    """Paths of fields that it cannot have."""
+    """Paths of fields that the other kind does not have."""
 
 
 def counterpart(source: Document, *, api_version: str, name: str) -> Counterpart:
-    """The object of the other group that owns the same pods: Kubernetes' for one of OpenKruise's, and the reverse."""
+    """Convert a workload to the kind of the other group: Kubernetes' to OpenKruise's, and the reverse."""
     kind, spec, meta = source["kind"], source["spec"], source["metadata"]
     to_ours = api_version.startswith(f"{KRUISE}/")
     made = {field: deep_copy(value) for field, value in spec.items() if field in _SHARED[kind]}
-    strategy, lost = _strategy(kind, spec.get("updateStrategy") or {}, to_ours=to_ours)
+    strategy, lost = _convert_strategy(kind, spec.get("updateStrategy") or {}, to_ours=to_ours)
     if _HOLDING & {path.rpartition(".")[2] for path in lost}:
-        strategy = dict(HELD)  # without what held them back, pods would be replaced
+        strategy = dict(HELD)  # without the fields that held the pods back, the controller would replace them
     if kind == "StatefulSet":
-        strategy = _with_min_ready(spec, made, strategy, to_ours=to_ours)
+        strategy = _move_min_ready(spec, made, strategy, to_ours=to_ours)
     known = _SHARED[kind] | {"updateStrategy", "minReadySeconds"}
     lost = (
         *(
@@ -135,8 +137,10 @@ def counterpart(source: Document, *, api_version: str, name: str) -> Counterpart
     )
 
 
-def _strategy(kind: str, old: Mapping[str, Any], *, to_ours: bool) -> tuple[Document, tuple[str, ...]]:
-    """The update strategy, and paths that have no counterpart."""
+def _convert_strategy(
+    kind: str, old: Mapping[str, Any], *, to_ours: bool
+) -> tuple[Document, tuple[str, ...]]:
+    """Return the update strategy for the other kind, and the paths of fields that it does not have."""
     if old.get("type") == "OnDelete":
         return dict(HELD), ()
     rolling = old.get("rollingUpdate") or {}
@@ -147,7 +151,7 @@ def _strategy(kind: str, old: Mapping[str, Any], *, to_ours: bool) -> tuple[Docu
             field: value for field, value in kept.items() if field != "maxSurge" or value not in (0, "0%")
         }
     if not to_ours and kept.get("maxUnavailable") == 1:
-        del kept["maxUnavailable"]  # what it means anyway; Kubernetes has it as a feature
+        del kept["maxUnavailable"]  # Kubernetes' default; the field needs a feature gate there
     lost = tuple(
         f"spec.updateStrategy.rollingUpdate.{field}"
         for field, value in rolling.items()
@@ -159,10 +163,10 @@ def _strategy(kind: str, old: Mapping[str, Any], *, to_ours: bool) -> tuple[Docu
     return {"type": "RollingUpdate", **({"rollingUpdate": kept} if kept else {})}, lost
 
 
-def _with_min_ready(
+def _move_min_ready(
     spec: Mapping[str, Any], made: Document, strategy: Document, *, to_ours: bool
 ) -> Document:
-    """OpenKruise's StatefulSet has minReadySeconds in its strategy."""
+    """Move minReadySeconds: OpenKruise's StatefulSet has it in its strategy, Kubernetes' in its spec."""
     if not to_ours:
         if seconds := get_path(spec, "updateStrategy", "rollingUpdate", "minReadySeconds"):
             made["minReadySeconds"] = seconds
@@ -174,7 +178,7 @@ def _with_min_ready(
 
 
 class _Move(msgspec.Struct, frozen=True, kw_only=True):
-    """One migration, looked at before anything is done."""
+    """A planned migration."""
 
     source: Info
     target: Resource
@@ -194,7 +198,7 @@ class _Move(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def way_back(self) -> str:
-        """The command that undoes it."""
+        """Command that undoes the migration."""
         return (
             f"kubectl kruise migrate {self.source.resource} --from {self.target} -n {self.source.namespace}"
             f" --src-name {self.target_name} --dst-name {self.source.name}"
@@ -202,8 +206,8 @@ class _Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def adopt(session: Session, source: ServedResource, target: ServedResource) -> list[Error]:
-    """Let an object of `target` take over the pods of one of `source`."""
-    move = await _looked_at(session, source.resource, target.resource)
+    """Let an object of `target` adopt the pods of an object of `source`."""
+    move = await _plan_move(session, source.resource, target.resource)
     for line in _plan_lines(move):
         session.say(line)
     dry_run = dry_run_of(session.call, session.warn)
@@ -216,20 +220,21 @@ async def adopt(session: Session, source: ServedResource, target: ServedResource
     return []
 
 
-async def _looked_at(session: Session, source: Resource, target: Resource) -> _Move:
+async def _plan_move(session: Session, source: Resource, target: Resource) -> _Move:
     call, client = session.call, await session.client()
     namespace, name = call.text("namespace"), call.text("src-name")
     target_name = call.text("dst-name") or name
     if source.kind == "StatefulSet" and target_name != name:
         raise KubectlError(
-            f"--dst-name {target_name}: pods of a StatefulSet have its name, so the new one has to be called {name} too"
+            f"--dst-name {target_name}: pods of a StatefulSet have its name, so the target's name must be {name} too"
         )
     document = orjson.loads(await client.get(source, namespace, name))
     if document["metadata"].get("deletionTimestamp"):
         raise KubectlError(f"{source} {namespace}/{name} is being deleted")
     if document["spec"].get("reserveOrdinals"):
         raise KubectlError(
-            f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} has no such field, and would move pods"
+            f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} has no such field,"
+            " and would delete and create pods"
         )
     await refuse_existing(session, target, namespace, target_name, target)
     info = Info(resource=source, namespace=namespace, name=name, document=document)
@@ -241,16 +246,16 @@ async def _looked_at(session: Session, source: Resource, target: Resource) -> _M
         target_name=target_name,
         made=counterpart(document, api_version=target.api_version, name=target_name),
         pods=own,
-        scalers=await _scalers(session, info),
+        scalers=await _find_scalers(session, info),
     )
 
 
-async def _scalers(session: Session, info: Info) -> list[str]:
+async def _find_scalers(session: Session, info: Info) -> list[str]:
     client = await session.client()
     try:
         listed = await client.list(HPAS, info.namespace)
     except KubeError:
-        return []  # not served, or not for this user: it is a hint only
+        return []  # not served or forbidden: the list is only a hint
     documents = [orjson.loads(bytes(raw)) for raw in listed.items]
     return [
         document["metadata"]["name"]
@@ -262,34 +267,34 @@ async def _scalers(session: Session, info: Info) -> list[str]:
 
 
 def _plan_lines(move: _Move) -> Iterator[str]:
-    """Planned steps, a line each."""
+    """Planned steps, one line each."""
     count = len(move.pods)
     names = [str(pod["metadata"]["name"]) for pod in move.pods]
     shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
-    beside = "PVCs and revisions" if move.source.resource.kind == "StatefulSet" else "revisions"
-    pods_are = "1 pod is" if count == 1 else f"{count} pods are"
+    beside = ", PVCs and revisions" if move.source.resource.kind == "StatefulSet" else " and revisions"
+    pods_are = counted(count, "pod is", "pods are")
     yield f"{move.old} becomes {move.new}; {pods_are} adopted, none restarts"
-    yield f"  1. {move.new} is tried on the server, in a dry run"
-    yield f"  2. {move.old} is deleted, and leaves its pods, {beside}"
+    yield f"  1. a dry run on the server creates {move.new}"
+    yield f"  2. {move.old} is deleted; its pods{beside} stay"
     yield f"  3. {move.new} is created with updateStrategy OnDelete, so that no pod is replaced"
     yield f"  4. it adopts {shown or 'nothing: there are no pods'}"
-    yield f"  5. when all are of its revision, it gets its updateStrategy: {_shown(move.made)}"
+    yield f"  5. when all pods have its revision, it gets its updateStrategy: {_strategy_text(move.made)}"
     for path in move.made.lost:
         yield f"not carried over: {path}, which {move.target} does not have"
     for name in move.scalers:
         yield f"afterwards: let HorizontalPodAutoscaler/{name} scale {move.target.api_version} {move.target.kind}"
-    yield f"before: whatever applies {move.old} (GitOps, Helm) has to stop, or would make it again"
+    yield f"before: stop the tool that applies {move.old} (GitOps, Helm), or the tool creates it again"
     yield f"the way back: {move.way_back}"
 
 
-def _shown(made: Counterpart) -> str:
+def _strategy_text(made: Counterpart) -> str:
     strategy = made.document["spec"]["updateStrategy"]
     fields = ", ".join(f"{name} {value}" for name, value in (strategy.get("rollingUpdate") or {}).items())
     return f"{strategy['type']} ({fields})" if fields else str(strategy["type"])
 
 
 async def _create(session: Session, move: _Move, *, dry_run: bool) -> str:
-    """Create the target, held; its uid. The dry run tries the final form too."""
+    """Create the target with OnDelete and return its uid. The dry run also tries the final strategy."""
     client, namespace = await session.client(), move.source.namespace
     document = move.made.document
     if dry_run:
@@ -300,21 +305,23 @@ async def _create(session: Session, move: _Move, *, dry_run: bool) -> str:
 
 
 async def _carry_out(session: Session, move: _Move) -> None:
-    """The steps. What fails before the pods are adopted puts the source back; later, the way back is said."""
+    """Run the steps. A failure before the target is created puts the source back; the message of a later failure has
+    the command for the way back.
+    """
     client, info = await session.client(), move.source
     uid = info.document["metadata"]["uid"]
-    kept = _keep(session, move)
+    kept = _save_source(session, move)
     try:
         await client.delete(info.resource, info.namespace, info.name, uid=uid, propagation="Orphan")
-        await _until_gone(session, info)
-        session.say(f"{move.old} deleted, its pods go on")
+        await _wait_until_deleted(session, info)
+        session.say(f"{move.old} deleted, its pods keep running")
         uid = await _create(session, move, dry_run=False)
     except (KubeError, TimeoutError, asyncio.CancelledError) as error:
-        if await _is_put_back(session, move):
+        if await _put_back(session, move):
             kept.unlink()
-            end = f"{move.old} is there again, as it was"
+            end = f"{move.old} is restored"
         else:
-            end = f"kubectl create -f {kept} makes {move.old} again, unless it is there"
+            end = f"kubectl create -f {kept} restores {move.old} if it does not exist"
         why = str(error) or "it was interrupted"
         raise KubectlError(f"migration failed: {why}; {end}") from error
     kept.unlink()
@@ -322,19 +329,19 @@ async def _carry_out(session: Session, move: _Move) -> None:
     timeout_s = session.call.seconds("timeout-seconds")
     try:
         async with asyncio.timeout(timeout_s if timeout_s > 0 else ADOPTION_S):
-            await _until_adopted(session, move, uid)
+            await _wait_until_adopted(session, move, uid)
     except (KubeError, TimeoutError) as error:
-        why = str(error) or "not all pods are adopted and of its revision yet"
+        why = str(error) or "not all pods are adopted and have its revision yet"
         raise KubectlError(
             f"migration failed: {why}; {move.new} has updateStrategy OnDelete, so no pod is replaced;"
             f" the way back: {move.way_back}"
         ) from error
-    await _release(session, move)
-    pods_are = "1 pod" if len(move.pods) == 1 else f"{len(move.pods)} pods"
+    await _restore_strategy(session, move)
+    pods_are = counted(len(move.pods), "pod")
     session.say(f"Successfully migrated {pods_are} from {move.old} to {move.new}")
 
 
-async def _until_gone(session: Session, info: Info) -> None:
+async def _wait_until_deleted(session: Session, info: Info) -> None:
     async with asyncio.timeout(ADOPTION_S):
         while True:
             try:
@@ -342,7 +349,7 @@ async def _until_gone(session: Session, info: Info) -> None:
             except NotFoundError:
                 return
             if result.document["metadata"]["uid"] != info.document["metadata"]["uid"]:
-                raise KubectlError(f"{info.short} was made again by something else, which has to stop first")
+                raise KubectlError(f"{info.short} was created again by another tool, which must stop first")
             await asyncio.sleep(POLL_S)
 
 
@@ -354,11 +361,13 @@ async def _is_untouched(session: Session, info: Info) -> bool:
     return bool(meta["uid"] == info.document["metadata"]["uid"] and not meta.get("deletionTimestamp"))
 
 
-async def _until_adopted(session: Session, move: _Move, uid: str) -> None:
-    """Every pod is the target's, and as many as before are of its latest revision."""
+async def _wait_until_adopted(session: Session, move: _Move, uid: str) -> None:
+    """Wait until the target controls every pod, and its status counts at least as many updated pods as the source's
+    did.
+    """
     client, namespace = await session.client(), move.source.namespace
     uids = {str(pod["metadata"]["uid"]) for pod in move.pods}
-    before = _updated(move.source.document)
+    before = _count_updated(move.source.document)
     is_warned = False
     while True:
         document = orjson.loads(await client.get(move.target, namespace, move.target_name))
@@ -370,20 +379,20 @@ async def _until_adopted(session: Session, move: _Move, uid: str) -> None:
                 is_warned = True
             status = document.get("status") or {}
             is_observed = status.get("observedGeneration") == document["metadata"].get("generation")
-            if is_observed and _updated(document) >= before:
+            if is_observed and _count_updated(document) >= before:
                 return
         await asyncio.sleep(POLL_S)
 
 
-def _updated(document: Mapping[str, Any]) -> int:
-    """How many pods are of the latest revision, as the status says."""
+def _count_updated(document: Mapping[str, Any]) -> int:
+    """Number of pods of the latest revision, from the status."""
     status = document.get("status") or {}
     field = "updatedNumberScheduled" if document["kind"] == "DaemonSet" else "updatedReplicas"
     return int(status.get(field) or 0)
 
 
-async def _release(session: Session, move: _Move) -> None:
-    """Give the target its own strategy."""
+async def _restore_strategy(session: Session, move: _Move) -> None:
+    """Replace OnDelete by the target's own strategy."""
     strategy = move.made.document["spec"]["updateStrategy"]
     if strategy == HELD:
         return
@@ -398,32 +407,32 @@ async def _release(session: Session, move: _Move) -> None:
     )
 
 
-def _keep(session: Session, move: _Move) -> Path:
-    """The source in a file, as long as it is in no cluster: this command may be killed before the target is there."""
+def _save_source(session: Session, move: _Move) -> Path:
+    """Save the source in a file while no cluster stores it: this command may be killed before the target exists."""
     descriptor, name = tempfile.mkstemp(prefix=f"{move.source.name}-", suffix=".json")
     with open(descriptor, "wb") as file:
-        file.write(orjson.dumps(_restorable(move.source)))
-    session.say(f"{move.old} is kept in {name}; should this be killed: kubectl create -f {name}")
+        file.write(orjson.dumps(_to_creatable(move.source)))
+    session.say(f"{move.old} is saved in {name}; if this command is killed: kubectl create -f {name}")
     return Path(name)
 
 
-def _restorable(info: Info) -> Document:
-    """The object as it can be created again."""
+def _to_creatable(info: Info) -> Document:
+    """The object without status and server-side metadata, so that it can be created again."""
     meta = info.document["metadata"]
     named = ("name", "namespace", "labels", "annotations", "finalizers")
     kept = {field: meta[field] for field in named if field in meta}
     return {**{field: value for field, value in info.document.items() if field != "status"}, "metadata": kept}
 
 
-async def _is_put_back(session: Session, move: _Move) -> bool:
-    """The source again, if it is gone: it adopts its pods. Whether it is there."""
+async def _put_back(session: Session, move: _Move) -> bool:
+    """Create the source again if it was deleted; it adopts its pods. Return whether the source exists."""
     client, info = await session.client(), move.source
     try:
-        if await _is_untouched(session, info):  # it could not be deleted
+        if await _is_untouched(session, info):  # the deletion failed
             return True
-        await _until_gone(session, info)
-        await client.create(info.resource, info.namespace, _restorable(info), field_manager=MANAGER)
+        await _wait_until_deleted(session, info)
+        await client.create(info.resource, info.namespace, _to_creatable(info), field_manager=MANAGER)
     except (KubeError, TimeoutError, KubectlError) as error:
-        session.note(f"{info.short} could not be put back ({error})")
+        session.note(f"{info.short} could not be restored ({error})")
         return False
     return True

@@ -1,9 +1,9 @@
-"""Writing what a verb changed: a merge patch of the difference, which fails where another write was faster, and is then
-made again from what is stored now.
+"""Writes a verb's change as a merge patch of the difference. When another client changed the object first, the patch
+fails with a conflict, and the change is computed again from the stored object.
 
 Info, mutate(document) ──▶ change() ──▶ the object as stored, or None: nothing changed
 
-A dry run on the client writes nothing and shows what would be sent.
+A dry run on the client writes nothing and returns the changed object.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,9 @@ async def change(
     manager: str,
     is_local: bool = False,
 ) -> Info | None:
-    """Change the object as `mutate` does to a copy of it. Raises KubeError, and what `mutate` raises."""
+    """Apply `mutate` to a copy of the object and send the difference; None: nothing changed. Raises KubeError, and
+    the errors of `mutate`.
+    """
     dry_run = dry_run_of(session.call, session.warn)
     for left in reversed(range(_TRIES)):
         after = deep_copy(info.document)
@@ -47,7 +49,7 @@ async def change(
 
 
 def merge_patch(before: Document, after: Document) -> Document:
-    """Merge patch from one document to the other, valid only while the first one is unchanged."""
+    """Merge patch between two documents, valid only while the stored object has the first one's resourceVersion."""
     from pykruise.kube.patches.merge import diff_merge
 
     changes: Document = diff_merge(before, after)
@@ -66,7 +68,7 @@ async def patch(
     patch_type: PatchType = PatchType.MERGE,
     subresource: str = "",
 ) -> Info:
-    """Send a patch, as a dry run where that is asked for; the object as the API server answers it."""
+    """Send a patch, as a dry run with `--dry-run=server`. Return the API server's answer."""
     client = await session.client()
     answer = await client.patch(
         info.resource,

@@ -1,4 +1,4 @@
-"""The commands that change something, with their flags: rollout, set, scale, expose, create, migrate.
+"""Commands that change objects, with their flags: rollout, set, scale, expose, create, migrate.
 
 Pure: data for tree.py.
 """
@@ -37,11 +37,11 @@ ROLLOUT: Final = Command(
             flags=(
                 *FILES,
                 SELECTOR,
-                switch("watch", "Go on until it is done.", "w", "true"),
-                number("revision", "The revision that has to be running."),
+                switch("watch", "Wait until the rollout is done.", "w", "true"),
+                number("revision", "Revision that must be running."),
                 TIMEOUT,
-                switch("detail", "Name the updated pods (CloneSet).", "d"),
-                text("until", "partition: done when all but the pods that the partition keeps are updated."),
+                switch("detail", "Show the names of the updated pods (CloneSet).", "d"),
+                text("until", "partition: done when only pods that the partition keeps are not updated."),
                 text("output", "json: one object for each rollout, at the end.", "o"),
             ),
             examples=(
@@ -59,7 +59,7 @@ ROLLOUT: Final = Command(
                 *OUTPUT,
                 SELECTOR,
                 number("revision", "Show this revision in full."),
-                switch("diff", "What each revision changed."),
+                switch("diff", "Show the changes of each revision."),
             ),
             examples=("rollout history clone/web --diff",),
         ),
@@ -71,8 +71,8 @@ ROLLOUT: Final = Command(
             flags=(
                 *CHANGES,
                 DRY_RUN,
-                number("to-revision", "The revision to roll back to; 0: the one before."),
-                switch("fast", "Of a Rollout: back to the largest step without traffic."),
+                number("to-revision", "The revision to roll back to; 0: the previous one."),
+                switch("fast", "Return a Rollout to the largest earlier step without traffic."),
             ),
             examples=("rollout undo clone/web --to-revision=3 --dry-run=client",),
         ),
@@ -112,7 +112,7 @@ ROLLOUT: Final = Command(
 )
 
 
-def _set(
+def _set_command(
     name: str,
     short: str,
     usage: str,
@@ -132,21 +132,21 @@ def _set(
     )
 
 
-_CONTAINERS: Final = text("containers", "Containers by name, * fits everything.", "c", "*")
+_CONTAINERS: Final = text("containers", "Names of the containers; * matches all.", "c", "*")
 
 SET: Final = Command(
     name="set",
     short="Set specific features on objects",
     group="Deploy",
     children=(
-        _set(
+        _set_command(
             "image",
             "Update the image of a pod template",
             "(-f FILENAME | TYPE NAME) CONTAINER=IMAGE…",
             "setting:image",
             examples=("set image clone/web nginx=nginx:1.27", "set image sidecarset/log '*=fluentd:v2'"),
         ),
-        _set(
+        _set_command(
             "env",
             "Update environment variables on a pod template",
             "RESOURCE/NAME KEY=VALUE… KEY-…",
@@ -155,13 +155,13 @@ SET: Final = Command(
             KubectlFlag(name="env", short="e", type="list", help="KEY=VALUE; - reads lines from stdin."),
             text("from", "secret/NAME or configmap/NAME whose keys become variables."),
             KubectlFlag(name="keys", type="words", help="Only these keys of --from."),
-            text("prefix", "Put before each name."),
+            text("prefix", "Prefix of each name."),
             switch("list", "Show the variables and change nothing."),
-            switch("resolve", "Of --list: the values that references have."),
-            switch("overwrite", "Existing variables may be changed.", default="true"),
+            switch("resolve", "With --list: show the values of references."),
+            switch("overwrite", "Change existing variables too.", default="true"),
             examples=("set env asts/db LOG=debug OLD-", "set env clone/web --list"),
         ),
-        _set(
+        _set_command(
             "resources",
             "Update resource requests/limits on objects with pod templates",
             "(-f FILENAME | TYPE NAME) [--limits=LIMITS] [--requests=REQUESTS]",
@@ -171,7 +171,7 @@ SET: Final = Command(
             text("requests", "Such as cpu=100m."),
             examples=("set resources clone/web -c nginx --limits=cpu=500m,memory=256Mi",),
         ),
-        _set(
+        _set_command(
             "serviceaccount",
             "Update the service account of a resource",
             "(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT",
@@ -179,15 +179,15 @@ SET: Final = Command(
             aliases=("sa",),
             examples=("set serviceaccount clone/web robot",),
         ),
-        _set(
+        _set_command(
             "selector",
             "Set the selector on a resource",
             "(-f FILENAME | TYPE NAME) EXPRESSIONS",
             "setting:selector",
-            text("resource-version", "Only if the object is at this version."),
+            text("resource-version", "Only if the object has this resourceVersion."),
             examples=("set selector service web 'app=web,tier=front'",),
         ),
-        _set(
+        _set_command(
             "subject",
             "Update the user, group, or service account in a role binding or cluster role binding",
             "(-f FILENAME | TYPE NAME) [--user=USER] [--group=GROUP] [--serviceaccount=NAMESPACE:NAME]",
@@ -197,7 +197,7 @@ SET: Final = Command(
             KubectlFlag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
             examples=("set subject rolebinding deployers --serviceaccount=shop:robot",),
         ),
-        _set(
+        _set_command(
             "partition",
             "Set how many pods keep the older revision",
             "TYPE/NAME VALUE",
@@ -208,21 +208,21 @@ SET: Final = Command(
                 "set partition ud/web a=2,b=0",
             ),
         ),
-        _set(
+        _set_command(
             "maxunavailable",
             "Set how many pods may be down during a rollout",
             "TYPE/NAME VALUE",
             "setting:amount",
             examples=("set maxunavailable clone/web 10%",),
         ),
-        _set(
+        _set_command(
             "maxsurge",
-            "Set how many pods there may be beyond replicas",
+            "Set how many pods may exist beyond replicas",
             "TYPE/NAME VALUE",
             "setting:amount",
             examples=("set maxsurge clone/web 2",),
         ),
-        _set(
+        _set_command(
             "update-strategy",
             "Set how pods are updated",
             "TYPE/NAME STRATEGY",
@@ -244,20 +244,20 @@ SCALE: Final = Command(
         DRY_RUN,
         RECORD,
         TIMEOUT,
-        number("replicas", "The number of pods that is wanted."),
-        number("current-replicas", "Only if there are so many now.", "-1"),
-        text("resource-version", "Only if the object is at this version."),
+        number("replicas", "Desired number of pods."),
+        number("current-replicas", "Scale only if this is the current number.", "-1"),
+        text("resource-version", "Only if the object has this resourceVersion."),
     ),
     examples=("scale clone/web --replicas=5",),
 )
 
 SCALEDOWN: Final = Command(
     name="scaledown",
-    short="Scale down and choose the pods that go",
+    short="Scale down and choose the pods to delete",
     usage="(TYPE NAME | TYPE/NAME) --pods POD1,POD2",
     group="Deploy",
     run="scaling:scale_down",
-    flags=(*CHANGES, DRY_RUN, KubectlFlag(name="pods", type="words", help="The pods that go.")),
+    flags=(*CHANGES, DRY_RUN, KubectlFlag(name="pods", type="words", help="Names of the pods to delete.")),
     examples=("scaledown clone/web --pods web-a,web-b",),
 )
 
@@ -271,10 +271,10 @@ AUTOSCALE: Final = Command(
         *CHANGES,
         DRY_RUN,
         RECORD,
-        number("min", "At least so many pods.", "-1"),
-        number("max", "At most so many pods.", "-1"),
+        number("min", "Minimum number of pods.", "-1"),
+        number("max", "Maximum number of pods.", "-1"),
         text("cpu", "Share of the requested cpu (80%) or an amount (500m)."),
-        text("memory", "The same of memory."),
+        text("memory", "Share of the requested memory (80%) or an amount (500Mi)."),
         KubectlFlag(
             name="cpu-percent",
             type="int",
@@ -284,7 +284,7 @@ AUTOSCALE: Final = Command(
             " '500m' for milliCPU).",
         ),
         text("name", "Name of the autoscaler."),
-        switch("save-config", "Note the configuration for kubectl apply."),
+        switch("save-config", "Store the configuration for kubectl apply."),
     ),
     examples=("autoscale clone/web --min=2 --max=10 --cpu=80%",),
 )
@@ -315,7 +315,7 @@ EXPOSE: Final = Command(
         text("session-affinity", "None or ClientIP."),
         text("overrides", "JSON that is merged into the Service."),
         text("generator", "Not used: service/v1 or service/v2."),
-        switch("save-config", "Note the configuration for kubectl apply."),
+        switch("save-config", "Store the configuration for kubectl apply."),
     ),
     examples=("expose clone/web --port=80 --target-port=8080",),
 )
@@ -324,30 +324,30 @@ _CREATES: Final = (
     *OUTPUT,
     DRY_RUN,
     MANAGER,
-    switch("save-config", "Note the configuration for kubectl apply."),
+    switch("save-config", "Store the configuration for kubectl apply."),
     text("validate", "Not used: the API server validates.", default="strict", alone="strict"),
 )
-_WAITS: Final = (switch("wait", "Until it has ended; 1 when something failed."), TIMEOUT)
-_TTL: Final = number("ttl", "Seconds after its end until it is deleted.")
+_WAITS: Final = (switch("wait", "Wait until it has ended; exit code 1 when it failed."), TIMEOUT)
+_TTL: Final = number("ttl", "Seconds from its end until it is deleted.")
 _PULLS: Final = (
     *_CREATES,
     *_WAITS,
-    KubectlFlag(name="image", type="list", help="The image; of a list each."),
-    KubectlFlag(name="nodes", type="words", help="Nodes by name."),
-    text("node-selector", "Nodes by labels: KEY=VALUE,…"),
-    text("pod-selector", "Nodes of these pods: KEY=VALUE,…"),
-    text("parallelism", "How many nodes pull at once, a number or a percentage."),
-    KubectlFlag(name="secret", type="words", help="Secrets to pull with."),
-    switch("never", "It never ends: new nodes pull too."),
-    number("job-timeout", "Seconds until the job is given up (activeDeadlineSeconds)."),
-    number("pull-timeout", "Seconds that one pull may take."),
-    number("backoff", "How often a pull is tried again."),
+    KubectlFlag(name="image", type="list", help="The image; repeat it for a list."),
+    KubectlFlag(name="nodes", type="words", help="Names of the nodes."),
+    text("node-selector", "Labels of the nodes: KEY=VALUE,…"),
+    text("pod-selector", "Labels of pods on the nodes: KEY=VALUE,…"),
+    text("parallelism", "Nodes that pull at the same time, a number or a percentage."),
+    KubectlFlag(name="secret", type="words", help="Pull secrets."),
+    switch("never", "Never complete the job: new nodes pull too."),
+    number("job-timeout", "Time limit of the job in seconds (activeDeadlineSeconds)."),
+    number("pull-timeout", "Time limit of a pull in seconds."),
+    number("backoff", "Number of retries of a pull."),
     _TTL,
-    switch("always-pull", "Pull images also where they exist."),
+    switch("always-pull", "Pull images also on nodes that have them."),
 )
 
 
-def _create(
+def _create_command(
     name: str,
     short: str,
     usage: str,
@@ -372,18 +372,18 @@ _JOB: Final = (
     *_CREATES,
     *_WAITS,
     text("image", "Image of the container."),
-    text("from", "cronjob/NAME or acj/NAME to make it of."),
+    text("from", "cronjob/NAME or acj/NAME with the job's template."),
 )
 
 CREATE: Final = Command(
     name="create",
-    short="Create a job, a request or a scaffold; everything else as kubectl does",
+    short="Create a job, a ContainerRecreateRequest or a PodProbeMarker; kubectl creates all else",
     usage="-f FILENAME",
     group="Deploy",
     run="delegate:to_kubectl",
     takes="kubectl",
     children=(
-        _create(
+        _create_command(
             "job",
             "Create a job",
             "(--image=IMAGE | --from=cronjob/NAME|acj/NAME) [-- COMMAND…]",
@@ -391,7 +391,7 @@ CREATE: Final = Command(
             *_JOB,
             examples=("create job now --from acj/nightly", "create job once --image busybox -- date"),
         ),
-        _create(
+        _create_command(
             "broadcastjob",
             "Create a BroadcastJob",
             "(--image=IMAGE | --from=acj/NAME) [-- COMMAND…]",
@@ -400,7 +400,7 @@ CREATE: Final = Command(
             aliases=("broadcastJob", "BroadcastJob"),
             examples=("create broadcastJob now --from acj/nightly",),
         ),
-        _create(
+        _create_command(
             "containerrecreaterequest",
             "Recreate containers of a running pod",
             "--pod=POD [--containers=a,b]",
@@ -409,18 +409,23 @@ CREATE: Final = Command(
             *_WAITS,
             text("pod", "The pod."),
             KubectlFlag(name="containers", type="words", help="Containers; default: all."),
-            number("unreadyGracePeriodSeconds", "Seconds out of service before they are stopped.", "3", "u"),
+            number(
+                "unreadyGracePeriodSeconds",
+                "Seconds that containers are not ready before they are stopped.",
+                "3",
+                "u",
+            ),
             number("minStartedSeconds", "Seconds that a container has to run to count as started.", "3", "m"),
-            number("terminationGracePeriodSeconds", "Seconds to end; -1: the pod's own.", "-1"),
-            switch("ordered", "One after the other."),
-            switch("force", "Also where preStop fails."),
+            number("terminationGracePeriodSeconds", "Grace period in seconds; -1: the pod's own.", "-1"),
+            switch("ordered", "Recreate the containers sequentially."),
+            switch("force", "Recreate a container even if preStop fails."),
             text("failure-policy", "Fail or Ignore.", default="Fail"),
-            number("active-deadline-seconds", "Seconds until it is given up.", "300"),
-            number("ttl", "Seconds after its end until it is deleted.", "1800"),
+            number("active-deadline-seconds", "Time limit of the request in seconds.", "300"),
+            number("ttl", "Seconds from its end until it is deleted.", "1800"),
             aliases=("ContainerRecreateRequest", "crr"),
             examples=("create ContainerRecreateRequest restart-1 --pod web-a --containers nginx",),
         ),
-        _create(
+        _create_command(
             "imagepulljob",
             "Pull an image on nodes",
             "--image=IMAGE",
@@ -429,7 +434,7 @@ CREATE: Final = Command(
             aliases=("ImagePullJob",),
             examples=("create imagepulljob web-next --image nginx:1.28",),
         ),
-        _create(
+        _create_command(
             "imagelistpulljob",
             "Pull images on nodes",
             "--image=IMAGE --image=IMAGE…",
@@ -438,28 +443,28 @@ CREATE: Final = Command(
             aliases=("ImageListPullJob",),
             examples=("create imagelistpulljob next --image nginx:1.28 --image redis:8",),
         ),
-        _create(
+        _create_command(
             "ephemeraljob",
-            "Put a container for debugging into running pods",
+            "Add a container for debugging to running pods",
             "--image=IMAGE --pod-selector=KEY=VALUE [-- COMMAND…]",
             "ephemeral_job",
             *_CREATES,
             text("image", "Image of the container."),
-            text("pod-selector", "The pods: KEY=VALUE,…"),
+            text("pod-selector", "Labels of the pods: KEY=VALUE,…"),
             text("container", "Name of the container."),
-            text("target", "Container whose processes it sees."),
+            text("target", "Container that shares its processes."),
             _TTL,
             aliases=("EphemeralJob",),
             examples=("create ephemeraljob look --image busybox --pod-selector app=web -- sleep 600",),
         ),
-        _create(
+        _create_command(
             "podprobemarker",
-            "Check pods with a command, and note the outcome as a condition",
+            "Probe pods with a command, and store the result as a condition",
             "--pod-selector=KEY=VALUE --container=NAME -- COMMAND…",
             "pod_probe_marker",
             *_CREATES,
-            text("pod-selector", "The pods: KEY=VALUE,…"),
-            text("container", "Where the command runs."),
+            text("pod-selector", "Labels of the pods: KEY=VALUE,…"),
+            text("container", "Container that runs the command."),
             text("condition", "Type of the pods' condition."),
             aliases=("PodProbeMarker",),
             examples=("create podprobemarker idle --pod-selector app=web --container main -- /bin/is-idle",),
@@ -469,7 +474,7 @@ CREATE: Final = Command(
 
 MIGRATE: Final = Command(
     name="migrate",
-    short="Make a CloneSet of a Deployment and move its pods, or let an Advanced StatefulSet or DaemonSet adopt them",
+    short="Move a Deployment's replicas to a CloneSet, or let an Advanced StatefulSet or DaemonSet adopt pods",
     usage="(CloneSet --from Deployment [--create] | KIND --from KIND) -n NAMESPACE --src-name NAME [--dst-name NAME]",
     group="Deploy",
     run="migrating:migrate",
@@ -478,20 +483,20 @@ MIGRATE: Final = Command(
         DRY_RUN,
         text(
             "from",
-            "Deployment; of a StatefulSet or DaemonSet the same kind, Kubernetes' own unless .GROUP is given.",
+            "Deployment; or StatefulSet or DaemonSet as the target, Kubernetes' own unless .GROUP is given.",
         ),
-        text("src-name", "What is there."),
-        text("dst-name", "What takes its pods; of a StatefulSet or DaemonSet by default of the same name."),
+        text("src-name", "Name of the source."),
+        text("dst-name", "Name of the target; for a StatefulSet or DaemonSet by default the source's."),
         switch("create", "Create the CloneSet."),
-        switch("copy", "Of --create: with the Deployment's replicas; else with none."),
-        switch("plan", "Say what would happen, and do nothing."),
-        number("replicas", "How many pods move; -1: all.", "-1"),
-        number("max-surge", "By how many pods the total may grow meanwhile.", "1"),
+        switch("copy", "With --create: copy the Deployment's replicas; otherwise the CloneSet has none."),
+        switch("plan", "Print the plan, and change nothing."),
+        number("replicas", "Number of pods to move; -1: all.", "-1"),
+        number("max-surge", "Number of additional pods during the migration.", "1"),
         KubectlFlag(
             name="timeout-seconds",
             type="seconds",
             default="0",
-            help="How long it may take; 0 or -1: for ever, and 60 where pods are adopted.",
+            help="Time limit in seconds; 0 or -1: none, and 60 seconds where pods are adopted.",
         ),
     ),
     examples=(

@@ -1,4 +1,4 @@
-"""One word of the command line as data, and the flags that many commands have.
+"""A command of the command line as data, and the flags that many commands share.
 
 text(), switch(), number() ──▶ Flag ──▶ Command.flags      GLOBAL: of every command
 
@@ -13,28 +13,29 @@ from pykruise.cli.kubectl.flags import KubectlFlag
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One word of the command line."""
+    """A command or subcommand."""
 
     name: str
     short: str
     """Description in one line."""
     usage: str = ""
     run: str = ""
-    """`module:function` in this package; empty: its children do the work."""
+    """`module:function` in this package; empty: the command only has subcommands."""
     flags: tuple[KubectlFlag, ...] = ()
     aliases: tuple[str, ...] = ()
     children: tuple["Command", ...] = ()
     examples: tuple[str, ...] = ()
     takes: str = "resources"
-    """Type of the arguments: resources, nothing, words (none of them is a flag); or the program that runs the command:
-    kubectl, pykruise."""
+    """Type of the arguments: resources, nothing, words (a dash starts no flag). Or the program that
+    runs the command: kubectl, pykruise.
+    """
     group: str = ""
-    """Under which heading the help shows it."""
+    """Heading in the help text."""
     is_hidden: bool = False
 
 
 def text(name: str, help: str, short: str = "", default: str = "", alone: str = "") -> KubectlFlag:
-    """A flag with a text. `alone`: what it means without one."""
+    """A flag with a text. `alone`: its value when the command line has no value."""
     return KubectlFlag(name=name, help=help, short=short, default=default, alone=alone)
 
 
@@ -61,15 +62,13 @@ GLOBAL: Final = (
     switch("disable-compression", "Answers are never compressed."),
     switch("insecure-skip-tls-verify", "Do not verify the server's certificate."),
     text("kubeconfig", "The kubeconfig file."),
-    switch("match-server-version", "Not used: every served version will do."),
+    switch("match-server-version", "Not used: every server version works."),
     text("namespace", "The namespace.", "n"),
     text("password", "Password for basic authentication."),
     text("profile", "Not used.", default="none"),
     text("profile-output", "Not used.", default="profile.pprof"),
     text("proxy-url", "Proxy to the API server."),
-    KubectlFlag(
-        name="request-timeout", help="How long one request may take; 0: 30s.", type="seconds", default="0"
-    ),
+    KubectlFlag(name="request-timeout", help="Time limit of a request; 0: 30s.", type="seconds", default="0"),
     text("server", "Address of the API server.", "s"),
     text("tls-server-name", "Name in the server's certificate."),
     text("token", "Bearer token."),
@@ -90,7 +89,7 @@ FILES: Final = (
         help="Files, folders or URLs with the objects; - reads stdin.",
     ),
     text("kustomize", "A kustomization folder.", "k"),
-    switch("recursive", "Folders within folders too.", "R"),
+    switch("recursive", "Read subfolders too.", "R"),
 )
 SELECTOR: Final = text("selector", "Label query of the objects.", "l")
 ALL: Final = switch("all", "All objects of the type in the namespace.")
@@ -110,10 +109,8 @@ RECORD: Final = KubectlFlag(
     help="Write the command into the annotation kubernetes.io/change-cause.",
     deprecated="--record will be removed in the future",
 )
-LOCAL: Final = switch("local", "Ask no cluster: change the files' objects and print them.")
-TIMEOUT: Final = KubectlFlag(
-    name="timeout", type="seconds", default="0", help="How long to wait; 0: for ever."
-)
+LOCAL: Final = switch("local", "Change the objects of files and print them, without a cluster.")
+TIMEOUT: Final = KubectlFlag(name="timeout", type="seconds", default="0", help="Time limit; 0: none.")
 
 CHANGES: Final = (*FILES, *OUTPUT, SELECTOR, MANAGER)
 SETS: Final = (*FILES, *OUTPUT, SELECTOR, ALL, LOCAL, DRY_RUN, MANAGER, RECORD)

@@ -1,7 +1,9 @@
-"""`create job, broadcastJob, ContainerRecreateRequest, imagepulljob, imagelistpulljob, ephemeraljob, podprobemarker`.
+"""Commands `create job, broadcastJob, ContainerRecreateRequest, imagepulljob, imagelistpulljob, ephemeraljob,
+podprobemarker`.
 
 arguments (and a schedule, or a pod) ──▶ job_document(), recreate_request(), … (pure) ──▶ POST ──▶ printing.py
-`create -f` and what else kubectl creates is kubectl's own.
+
+kubectl runs `create -f` and the other `create` commands.
 """
 
 import asyncio
@@ -32,14 +34,14 @@ def _name_of(session: Session, what: str) -> str:
     return given[0]
 
 
-async def _resource(session: Session, kind: str) -> Resource:
+async def _find_resource(session: Session, kind: str) -> Resource:
     served = (await session.mapper()).in_group(KRUISE, kind)
     if served is None:
         raise KubectlError(f'the server doesn\'t have a resource type "{kind}"')
     return served.resource
 
 
-def _document(resource: Resource, name: str, spec: Document) -> Document:
+def _build_document(resource: Resource, name: str, spec: Document) -> Document:
     return {
         "kind": resource.kind,
         "apiVersion": resource.api_version,
@@ -56,12 +58,12 @@ async def _create(session: Session, resource: Resource, document: Document) -> l
         session, resource, await session.namespace(), document, operation="created", manager=MANAGER
     )
     if call.is_on("wait"):
-        await _until_done(session, info)
+        await _wait_until_done(session, info)
     return []
 
 
-async def _until_done(session: Session, info: Info) -> None:
-    """Until it has ended. Raises KubectlError when a container or node failed, or time is over."""
+async def _wait_until_done(session: Session, info: Info) -> None:
+    """Wait until the object is done. Raises KubectlError when a container or node failed, or after the timeout."""
     timeout_s = session.call.seconds("timeout")
     try:
         async with asyncio.timeout(timeout_s or None):
@@ -88,8 +90,8 @@ def _check_source(session: Session) -> None:
         raise KubectlError("cannot specify --from and command")
 
 
-async def _template_of(session: Session, field: str, other: str) -> tuple[Document, Document]:
-    """The source and its template: of a CronJob or an AdvancedCronJob. Raises KubectlError for another type."""
+async def _read_template(session: Session, field: str, other: str) -> tuple[Document, Document]:
+    """The CronJob or AdvancedCronJob of `--from`, and its job template. Raises KubectlError for another type."""
     word, slash, name = session.call.text("from").partition("/")
     if not slash or not name:
         raise KubectlError(f"--from={session.call.text('from')}: want cronjob/NAME or acj/NAME")
@@ -100,7 +102,7 @@ async def _template_of(session: Session, field: str, other: str) -> tuple[Docume
         raise KubectlError(f"unknown object type {source['kind']} in --from")
     template = get_path(source, "spec", "template", field)
     if not template:
-        raise KubectlError(f"AdvancedCronJob {name} makes {other}, not {_MADE[field]}")
+        raise KubectlError(f"AdvancedCronJob {name} creates {other}, not {_MADE[field]}")
     return source, template
 
 
@@ -108,7 +110,7 @@ _MADE: Final = {"jobTemplate": "Jobs", "broadcastJobTemplate": "BroadcastJobs"}
 
 
 def job_from(source: Document, template: Document, *, api_version: str, kind: str, name: str) -> Document:
-    """Job that the schedule would create, created by hand."""
+    """The Job that the schedule would create, marked as created manually."""
     meta = template.get("metadata") or {}
     return {
         "kind": kind,
@@ -123,7 +125,7 @@ def job_from(source: Document, template: Document, *, api_version: str, kind: st
                     "kind": source["kind"],
                     "name": source["metadata"]["name"],
                     "uid": source["metadata"]["uid"],
-                    # not its controller: the schedule does not count it
+                    # not a controller reference: the schedule does not count this job
                 }
             ],
         },
@@ -132,7 +134,7 @@ def job_from(source: Document, template: Document, *, api_version: str, kind: st
 
 
 def job_document(*, api_version: str, kind: str, name: str, image: str, command: Sequence[str]) -> Document:
-    """A job of one container."""
+    """A job with one container."""
     container = {"name": name, "image": image, **({"command": list(command)} if command else {})}
     return {
         "kind": kind,
@@ -144,19 +146,21 @@ def job_document(*, api_version: str, kind: str, name: str, image: str, command:
 
 async def job(session: Session) -> list[Error]:
     """`create job NAME (--image I [-- CMD…] | --from cronjob/x|acj/x)`."""
-    return await _job(session, JOBS, "jobTemplate", "BroadcastJobs")
+    return await _create_job(session, JOBS, "jobTemplate", "BroadcastJobs")
 
 
 async def broadcast_job(session: Session) -> list[Error]:
     """`create broadcastJob NAME (--image I [-- CMD…] | --from acj/x)`."""
-    return await _job(session, await _resource(session, "BroadcastJob"), "broadcastJobTemplate", "Jobs")
+    return await _create_job(
+        session, await _find_resource(session, "BroadcastJob"), "broadcastJobTemplate", "Jobs"
+    )
 
 
-async def _job(session: Session, resource: Resource, field: str, other: str) -> list[Error]:
+async def _create_job(session: Session, resource: Resource, field: str, other: str) -> list[Error]:
     _check_source(session)
     name = _name_of(session, resource.kind)
     if session.call.text("from"):
-        source, template = await _template_of(session, field, other)
+        source, template = await _read_template(session, field, other)
         document = job_from(source, template, api_version=resource.api_version, kind=resource.kind, name=name)
     else:
         document = job_document(
@@ -175,7 +179,8 @@ async def _job(session: Session, resource: Resource, field: str, other: str) -> 
 def recreate_request(
     pod: Document, *, api_version: str, name: str, containers: Sequence[str], flags: Mapping[str, Any]
 ) -> Document:
-    """A request for containers of a pod; none named: all. Names alone are sent: admission fills in the rest.
+    """A request for containers of a pod; without names: all containers. Only names are sent; admission fills in the
+    other fields.
 
     Raises KubectlError for a container that the pod does not have.
     """
@@ -225,13 +230,13 @@ async def container_recreate_request(session: Session) -> list[Error]:
     if not pod_name:
         raise KubectlError('required flag(s) "pod" not set')
     if call.text("failure-policy") not in ("Fail", "Ignore"):
-        raise KubectlError(f"--failure-policy={call.text('failure-policy')}: there is Fail and Ignore")
+        raise KubectlError(f"--failure-policy={call.text('failure-policy')}: must be Fail or Ignore")
     client, namespace = await session.client(), await session.namespace()
     try:
         pod = orjson.loads(await client.get(PODS, namespace, pod_name))
     except NotFoundError:
         raise KubectlError(f"pod {namespace}/{pod_name} not found") from None
-    resource = await _resource(session, "ContainerRecreateRequest")
+    resource = await _find_resource(session, "ContainerRecreateRequest")
     document = recreate_request(
         pod,
         api_version=resource.api_version,
@@ -246,7 +251,7 @@ async def container_recreate_request(session: Session) -> list[Error]:
 
 
 def labels_of(text: str, flag: str) -> dict[str, str]:
-    """`a=b,c=d`. Raises KubectlError."""
+    """Parse `a=b,c=d`. Raises KubectlError."""
     labels = {}
     for part in filter(None, text.split(",")):
         name, sign, value = part.partition("=")
@@ -307,11 +312,11 @@ async def _pull_job(session: Session, kind: str) -> list[Error]:
     name, images = _name_of(session, kind.lower()), call.listed("image")
     if not images or (kind == "ImagePullJob" and len(images) > 1):
         raise KubectlError(
-            'required flag(s) "image" not set' if not images else "one image is wanted: --image"
+            'required flag(s) "image" not set' if not images else "exactly one image is required: --image"
         )
-    resource = await _resource(session, kind)
+    resource = await _find_resource(session, kind)
     own = {"image": images[0]} if kind == "ImagePullJob" else {"images": list(images)}
-    return await _create(session, resource, _document(resource, name, {**own, **pull_spec(call)}))
+    return await _create(session, resource, _build_document(resource, name, {**own, **pull_spec(call)}))
 
 
 async def ephemeral_job(session: Session) -> list[Error]:
@@ -328,13 +333,13 @@ async def ephemeral_job(session: Session) -> list[Error]:
         **({"targetContainerName": call.text("target")} if call.text("target") else {}),
         **({"command": list(call.after_dashes)} if call.after_dashes else {}),
     }
-    resource = await _resource(session, "EphemeralJob")
+    resource = await _find_resource(session, "EphemeralJob")
     spec: Document = {
         "selector": {"matchLabels": labels_of(call.text("pod-selector"), "pod-selector")},
         "template": {"ephemeralContainers": [container]},
         **({"ttlSecondsAfterFinished": call.number("ttl")} if "ttl" in call.given else {}),
     }
-    return await _create(session, resource, _document(resource, name, spec))
+    return await _create(session, resource, _build_document(resource, name, spec))
 
 
 async def pod_probe_marker(session: Session) -> list[Error]:
@@ -346,7 +351,7 @@ async def pod_probe_marker(session: Session) -> list[Error]:
         raise KubectlError(f"required flag(s) {', '.join(missing)} not set")
     if not call.after_dashes:
         raise KubectlError("the command of the probe is required: -- CMD…")
-    resource = await _resource(session, "PodProbeMarker")
+    resource = await _find_resource(session, "PodProbeMarker")
     probe: Document = {
         "name": name,
         "containerName": call.text("container"),
@@ -357,4 +362,4 @@ async def pod_probe_marker(session: Session) -> list[Error]:
         "selector": {"matchLabels": labels_of(call.text("pod-selector"), "pod-selector")},
         "probes": [probe],
     }
-    return await _create(session, resource, _document(resource, name, spec))
+    return await _create(session, resource, _build_document(resource, name, spec))

@@ -1,4 +1,5 @@
-"""`describe TYPE NAME`: an object with conditions, revisions, pods and events; `describe rollout`: a Rollout's steps.
+"""Command `describe TYPE NAME`: an object with conditions, revisions, pods and events. `describe rollout`: a
+Rollout's steps.
 
 Info, revisions, pods, events ──▶ describe_lines(), rollout_lines() (pure) ──▶ text
 """
@@ -66,11 +67,11 @@ async def _describe_any(session: Session, info: Info) -> None:
     if shown is not None and shown.verbs.history:
         revisions = await read_revisions(session, info)
     pods = await pods_of(session, info)
-    for line in describe_lines(info, revisions, pods, await _events(session, info), now=session.now):
+    for line in describe_lines(info, revisions, pods, await _list_events(session, info), now=session.now):
         session.say(line)
 
 
-async def _events(session: Session, info: Info) -> list[Document]:
+async def _list_events(session: Session, info: Info) -> list[Document]:
     client = await session.client()
     uid = info.document["metadata"].get("uid", "")
     try:
@@ -91,22 +92,24 @@ def describe_lines(
     *,
     now: float,
 ) -> Iterator[str]:
-    """As a person reads it."""
+    """Description of an object as text lines."""
     meta = info.document["metadata"]
-    yield from _pairs("Name", [info.name])
+    yield from _pair_lines("Name", [info.name])
     if info.namespace:
-        yield from _pairs("Namespace", [info.namespace])
-    yield from _pairs("Kind", [f"{info.document['kind']} ({info.document['apiVersion']})"])
-    yield from _pairs(
+        yield from _pair_lines("Namespace", [info.namespace])
+    yield from _pair_lines("Kind", [f"{info.document['kind']} ({info.document['apiVersion']})"])
+    yield from _pair_lines(
         "Created", [f"{meta.get('creationTimestamp')} ({age(meta.get('creationTimestamp'), now)} ago)"]
     )
     for name in ("labels", "annotations"):
         values = {k: v for k, v in (meta.get(name) or {}).items() if "last-applied" not in k}
-        yield from _pairs(name.capitalize(), [f"{key}={values[key]}" for key in sorted(values)] or ["<none>"])
+        yield from _pair_lines(
+            name.capitalize(), [f"{key}={values[key]}" for key in sorted(values)] or ["<none>"]
+        )
     with suppress(KubectlError):
-        yield from _pairs("Status", [status_of(info.document).line])
-    yield from _spec(info.document)
-    yield from _conditions(info.document)
+        yield from _pair_lines("Status", [status_of(info.document).line])
+    yield from _spec_lines(info.document)
+    yield from _condition_lines(info.document)
     if revisions:
         counts = Counter(map(revision_of, pods))
         rows = [
@@ -118,48 +121,48 @@ def describe_lines(
             ]
             for revision in revisions
         ]
-        yield from _table("Revisions", ["NUMBER", "NAME", "PODS", "CHANGE-CAUSE"], rows)
+        yield from _table_lines("Revisions", ["NUMBER", "NAME", "PODS", "CHANGE-CAUSE"], rows)
     if pods:
-        yield from _table("Pods", _POD_HEAD, [_pod_row(pod, now) for pod in pods])
+        yield from _table_lines("Pods", _POD_HEAD, [_pod_row(pod, now) for pod in pods])
     yield from _event_lines(events, now)
 
 
 _POD_HEAD: Final = ["NAME", "READY", "STATUS", "REVISION", "NODE", "RESTARTS", "AGE"]
 
 
-def _pairs(title: str, values: Sequence[str]) -> Iterator[str]:
+def _pair_lines(title: str, values: Sequence[str]) -> Iterator[str]:
     for number, value in enumerate(values):
         start = f"{title}:" if not number else ""
         yield f"{start.ljust(14)}{value}"
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table_lines(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield f"{title}:"
     yield from (f"  {line}" for line in table([head, *rows]))
 
 
-def _spec(document: Mapping[str, Any]) -> Iterator[str]:
+def _spec_lines(document: Mapping[str, Any]) -> Iterator[str]:
     spec = document.get("spec") or {}
     plain = {name: value for name, value in spec.items() if isinstance(value, (str, int, bool))}
     for name, value in plain.items():
-        yield from _pairs(
+        yield from _pair_lines(
             name[:1].upper() + name[1:], [str(value).lower() if isinstance(value, bool) else str(value)]
         )
     strategy = spec.get("updateStrategy")
     if isinstance(strategy, dict):
-        flat = list(_flat(strategy))
-        yield from _pairs("Update", flat or ["<none>"])
+        flat = list(_flatten(strategy))
+        yield from _pair_lines("Update", flat or ["<none>"])
 
 
-def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def _flatten(value: Mapping[str, Any], path: str = "") -> Iterator[str]:
     for name, part in value.items():
         if isinstance(part, dict):
-            yield from _flat(part, f"{path}{name}.")
+            yield from _flatten(part, f"{path}{name}.")
         else:
             yield f"{path}{name}={str(part).lower() if isinstance(part, bool) else part}"
 
 
-def _conditions(document: Mapping[str, Any]) -> Iterator[str]:
+def _condition_lines(document: Mapping[str, Any]) -> Iterator[str]:
     conditions = get_path(document, "status", "conditions") or ()
     if not conditions:
         return
@@ -167,7 +170,7 @@ def _conditions(document: Mapping[str, Any]) -> Iterator[str]:
         [str(condition.get(name) or "") for name in ("type", "status", "reason", "message")]
         for condition in conditions
     ]
-    yield from _table("Conditions", ["TYPE", "STATUS", "REASON", "MESSAGE"], rows)
+    yield from _table_lines("Conditions", ["TYPE", "STATUS", "REASON", "MESSAGE"], rows)
 
 
 def _pod_row(pod: Document, now: float) -> list[str]:
@@ -185,7 +188,7 @@ def _pod_row(pod: Document, now: float) -> list[str]:
 
 def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
     if not events:
-        yield from _pairs("Events", ["<none>"])
+        yield from _pair_lines("Events", ["<none>"])
         return
     rows = [
         [
@@ -197,7 +200,7 @@ def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
         ]
         for event in events
     ]
-    yield from _table("Events", ["TYPE", "REASON", "AGE", "COUNT", "MESSAGE"], rows)
+    yield from _table_lines("Events", ["TYPE", "REASON", "AGE", "COUNT", "MESSAGE"], rows)
 
 
 # ── Rollouts ─────────────────────────────────────────────────────────────────
@@ -214,7 +217,7 @@ async def _describe_rollout(session: Session, info: Info) -> None:
             workload = await workload_of(session, info)
             pods = await pods_of(session, workload)
         except (KubeError, KubectlError):
-            pass  # a Rollout may be there before its workload
+            pass  # a Rollout may exist before its workload
         lines = list(
             rollout_lines(
                 info,
@@ -246,7 +249,9 @@ def rollout_lines(
     colours: bool,
     wants_all: bool = False,
 ) -> Iterator[str]:
-    """Phase, steps, traffic, images, numbers and pods of a Rollout of either version, with a status or without."""
+    """Phase, steps, traffic, images, replica counts and pods of a Rollout of either version, with or without a
+    status.
+    """
     document = info.document
     status, strategy = document.get("status") or {}, get_path(document, "spec", "strategy") or {}
     kind = next((literal for literal in ("blueGreen", "canary") if strategy.get(literal)), "canary")
@@ -254,28 +259,28 @@ def rollout_lines(
     own = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
     phase = status.get("phase") or "Initial"
     steps, current = part.get("steps") or [], own.get("currentStepIndex") or 0
-    yield from _pairs("Name", [info.name])
-    yield from _pairs("Namespace", [info.namespace])
-    yield from _pairs("Status", [f"{_ICONS.get(phase, '?')} {phase}"])
+    yield from _pair_lines("Name", [info.name])
+    yield from _pair_lines("Namespace", [info.namespace])
+    yield from _pair_lines("Status", [f"{_ICONS.get(phase, '?')} {phase}"])
     if message := status.get("message"):
-        yield from _pairs("Message", [message])
-    yield from _pairs("Strategy", ["BlueGreen" if kind == "blueGreen" else "Canary"])
-    yield from _pairs("Step", [f"{current}/{len(steps)}"])
+        yield from _pair_lines("Message", [message])
+    yield from _pair_lines("Strategy", ["BlueGreen" if kind == "blueGreen" else "Canary"])
+    yield from _pair_lines("Step", [f"{current}/{len(steps)}"])
     for number, step in enumerate(steps, start=1):
         text = f"  {number}: {_step_text(step)}"
         if number == current:
             text += f"  ({own.get('currentStepState') or 'not begun'})"
             text = f"{_GREEN}{text}{_PLAIN}" if colours else text
         yield text
-    yield from _traffic(part.get("trafficRoutings") or ())
+    yield from _traffic_lines(part.get("trafficRoutings") or ())
     if workload is not None:
-        yield from _workload(workload)
+        yield from _workload_lines(workload)
     update = own.get("canaryRevision") or own.get("updatedRevision") or "-"
-    yield from _pairs("Revision", [f"current {own.get('stableRevision') or '-'}, update {update}"])
-    rows = list(_rollout_pods(pods, own, now, wants_all))
+    yield from _pair_lines("Revision", [f"current {own.get('stableRevision') or '-'}, update {update}"])
+    rows = list(_rollout_pod_rows(pods, own, now, wants_all))
     if rows:
         head = ["NAME", "READY", "BATCH ID", "REVISION", "AGE", "RESTARTS", "STATUS"]
-        yield from _table("Pods", head, rows)
+        yield from _table_lines("Pods", head, rows)
 
 
 def _step_text(step: Mapping[str, Any]) -> str:
@@ -289,7 +294,7 @@ def _step_text(step: Mapping[str, Any]) -> str:
     return f"replicas {replicas}, traffic {weight}" + (f", matches {', '.join(matches)}" if matches else "")
 
 
-def _traffic(routings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _traffic_lines(routings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for routing in routings:
         said = [f"service {routing.get('service')}"]
         if ingress := routing.get("ingress"):
@@ -297,7 +302,7 @@ def _traffic(routings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if gateway := routing.get("gateway"):
             said.append(f"gateway route {gateway.get('httpRouteName')}")
         said += [f"{ref.get('kind')} {ref.get('name')}" for ref in routing.get("customNetworkRefs") or ()]
-        yield from _pairs("Traffic", [", ".join(said)])
+        yield from _pair_lines("Traffic", [", ".join(said)])
 
 
 _NUMBERS: Final = (
@@ -308,20 +313,20 @@ _NUMBERS: Final = (
 )
 
 
-def _workload(workload: Info) -> Iterator[str]:
+def _workload_lines(workload: Info) -> Iterator[str]:
     document = workload.document
     containers = get_path(document, "spec", "template", "spec", "containers") or ()
-    yield from _pairs("Workload", [workload.short])
-    yield from _pairs(
+    yield from _pair_lines("Workload", [workload.short])
+    yield from _pair_lines(
         "Images", [", ".join(sorted({str(container.get("image")) for container in containers})) or "<none>"]
     )
     status = document.get("status") or {}
     numbers = [f"desired {get_path(document, 'spec', 'replicas', default=1)}"]
     numbers += [f"{name} {status.get(field, 0)}" for name, field in _NUMBERS]
-    yield from _pairs("Replicas", [", ".join(numbers)])
+    yield from _pair_lines("Replicas", [", ".join(numbers)])
 
 
-def _rollout_pods(
+def _rollout_pod_rows(
     pods: Sequence[Document], own: Mapping[str, Any], now: float, wants_all: bool
 ) -> Iterator[list[str]]:
     batch, wanted = (

@@ -1,9 +1,10 @@
-"""Resources of the API server, and the resource that a word names: `deploy`, `clonesets`,
+"""Resources of the API server, and the resource that a name matches: `deploy`, `clonesets`,
 `statefulsets.apps.kruise.io`.
 
 /api, /apis (aggregated: two requests) ──▶ Served ──▶ Mapper.find(word) ──▶ Mapping; several: the first, and a warning
 
-As kubectl: a short name goes before nothing else, groups in the API server's order, versions as it prefers them.
+kubectl does the same: a short name wins over a plural or singular name. Groups are in the API server's order,
+versions in its order of preference.
 """
 
 import asyncio
@@ -37,14 +38,14 @@ class ServedResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_served(transport: Transport) -> tuple[ServedResource, ...]:
-    """All resources, in the API server's order of groups, the preferred version of each first."""
+    """Read all resources, in the API server's order of groups, the preferred version of each group first."""
     answers = await asyncio.gather(_ask(transport, "/api"), _ask(transport, "/apis"))
     served: list[ServedResource] = []
     for path, answer in zip(("/api", "/apis"), answers, strict=True):
         if answer.get("kind") == "APIGroupDiscoveryList":
-            served += _of_aggregated(answer)
+            served += _parse_aggregated(answer)
         else:
-            served += await _of_plain(transport, path, answer)
+            served += await _read_each_version(transport, path, answer)
     return tuple(served)
 
 
@@ -56,7 +57,7 @@ async def _ask(transport: Transport, path: str) -> Mapping[str, Any]:
     return result
 
 
-def _of_aggregated(answer: Mapping[str, Any]) -> Iterator[ServedResource]:
+def _parse_aggregated(answer: Mapping[str, Any]) -> Iterator[ServedResource]:
     for group in answer.get("items") or ():
         name = group["metadata"].get("name", "")
         for version in group.get("versions") or ():
@@ -78,8 +79,10 @@ def _of_aggregated(answer: Mapping[str, Any]) -> Iterator[ServedResource]:
                 )
 
 
-async def _of_plain(transport: Transport, path: str, answer: Mapping[str, Any]) -> list[ServedResource]:
-    """From an API server that does not join its answers: one request for each group and version."""
+async def _read_each_version(
+    transport: Transport, path: str, answer: Mapping[str, Any]
+) -> list[ServedResource]:
+    """Read the resources of an API server without aggregated discovery: one request per group and version."""
     if path == "/api":
         versions = [("", version) for version in answer.get("versions") or ()]
     else:
@@ -96,11 +99,11 @@ async def _of_plain(transport: Transport, path: str, answer: Mapping[str, Any]) 
     return [
         served
         for (group, version), listed in zip(versions, answers, strict=True)
-        for served in _of_list(group, version, listed.get("resources") or ())
+        for served in _parse_list(group, version, listed.get("resources") or ())
     ]
 
 
-def _of_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -> Iterator[ServedResource]:
+def _parse_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -> Iterator[ServedResource]:
     subresources: dict[str, list[str]] = {}
     for resource in resources:
         name, slash, subresource = resource["name"].partition("/")
@@ -121,7 +124,7 @@ def _of_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -
 
 
 class Mapper:
-    """Finds what a word means. `warn` is called when it could mean something else too."""
+    """Finds the resource for a name. Calls `warn` when a short name also matches resources of other groups."""
 
     def __init__(self, served: Sequence[ServedResource], *, warn: Callable[[str], None]) -> None:
         self._served = served
@@ -130,35 +133,35 @@ class Mapper:
 
     @property
     def served(self) -> Sequence[ServedResource]:
-        """Everything, in order."""
+        """All resources, in order."""
         return self._served
 
     def find(self, word: str) -> ServedResource:
-        """The resource that `word` means: plural, singular or short name, also with `.group` or `.version.group`.
+        """Find a resource by plural, singular or short name, also with `.group` or `.version.group`.
 
-        Raises KubectlError when there is none.
+        Raises KubectlError when no resource matches.
         """
         name, _, rest = word.lower().partition(".")
-        served = self._of_short(name, rest) or self._of_name(name, rest)
+        served = self._find_by_short_name(name, rest) or self._find_by_name(name, rest)
         if served is None:
             raise KubectlError(f"the server doesn't have a resource type {quoted(word)}")
         return served
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """The resource of a manifest, in its own version."""
+        """Resource of a manifest, in the manifest's version."""
         result = (served for served in self._served if served.resource.api_version == api_version)
         return next((served for served in result if served.resource.kind == kind), None)
 
     def versions_of(self, kind: str) -> list[str]:
-        """The apiVersions in which the API server serves a kind of this name."""
+        """apiVersions in which the API server serves a kind of this name."""
         return [item.resource.api_version for item in self._served if item.resource.kind == kind]
 
     def in_group(self, group: str, kind: str) -> ServedResource | None:
-        """The resource of a group and kind, in the version that the API server prefers."""
+        """Resource of a group and kind, in the version that the API server prefers."""
         result = (served for served in self._served if served.resource.group == group)
         return next((served for served in result if served.resource.kind == kind), None)
 
-    def _of_short(self, name: str, rest: str) -> ServedResource | None:
+    def _find_by_short_name(self, name: str, rest: str) -> ServedResource | None:
         if rest:
             return next(
                 (item for item in self._served if name in item.short_names and _is_in(item, rest)), None
@@ -175,7 +178,7 @@ class Mapper:
                 self._warn(text)
         return served[0]
 
-    def _of_name(self, name: str, rest: str) -> ServedResource | None:
+    def _find_by_name(self, name: str, rest: str) -> ServedResource | None:
         for served in self._served:
             if name in (served.resource.plural, served.singular or served.resource.kind.lower()) and (
                 not rest or _is_in(served, rest)

@@ -1,4 +1,4 @@
-"""Pictures of lines that change: over what was there on a terminal, below it elsewhere.
+"""Draws lines that change: a terminal overwrites the previous lines, other outputs append.
 
 Session, lines ──▶ draw() ──▶ standard output
 """
@@ -9,7 +9,7 @@ from pykruise.cli.kubectl.session import Session
 
 
 def draw(session: Session, lines: Sequence[str], *, before: int) -> None:
-    """Draw lines; `before`: how many were drawn last."""
+    """Draw lines. `before`: number of lines drawn last time."""
     text = "\n".join(lines) + "\n"
     if session.around.is_terminal:
         session.around.out((f"\x1b[{before}A\x1b[J" if before else "") + text)

@@ -2,8 +2,8 @@
 
 argv ──▶ tree.lookup() ──▶ flags.parse() ──▶ the command's function ──▶ exit code
 
-Exit codes are kubectl's: 1 for every failure, also of usage; what a command says else (`explain`, `plan`, `exec`) is
-its own. A broken pipe ends quietly.
+Exit codes are kubectl's: 1 for every failure, also for wrong usage. `explain`, `plan` and `exec` have exit codes of
+their own. A broken pipe ends the command without an error.
 """
 
 import os
@@ -30,28 +30,28 @@ INTERRUPTED: Final = 130
 def main() -> None:
     """The `kubectl-kruise` script."""
     collect_rarely()
-    sys.exit(_guarded(lambda: run(sys.argv[1:], surroundings())))
+    sys.exit(_run_guarded(lambda: run(sys.argv[1:], surroundings())))
 
 
 def complete_main() -> None:
     """The `kubectl_complete-kruise` script, which kubectl calls for its own completion."""
-    sys.exit(_guarded(lambda: run(["__complete", *sys.argv[1:]], surroundings())))
+    sys.exit(_run_guarded(lambda: run(["__complete", *sys.argv[1:]], surroundings())))
 
 
 def surroundings() -> Surroundings:
-    """This process's."""
+    """Environment of this process."""
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
     return Surroundings(
         out=sys.stdout.write, err=sys.stderr.write, environ=os.environ, is_terminal=is_terminal
     )
 
 
-def _guarded(do: Callable[[], int]) -> int:
+def _run_guarded(do: Callable[[], int]) -> int:
     try:
         code = do()
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still in the buffer would fail once more when the interpreter ends.
+        # Output that is still buffered would fail again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except KeyboardInterrupt:
@@ -60,7 +60,7 @@ def _guarded(do: Callable[[], int]) -> int:
 
 
 def run(argv: Sequence[str], around: Surroundings) -> int:
-    """Do what the command line says; returns the exit code."""
+    """Run the command line. Return the exit code."""
     import asyncio
 
     command, path, rest = lookup(argv)
@@ -79,11 +79,11 @@ def _wants_help(rest: Sequence[str]) -> bool:
 
 
 async def run_async(argv: Sequence[str], around: Surroundings) -> int:
-    """The same on a loop that runs already."""
+    """Run the command line on a running event loop. Return the exit code."""
     command, path, rest = lookup(argv)
     program = " ".join((around.program, *path))
     try:
-        call = _call(command, rest, path)
+        call = _parse_call(command, rest, path)
         is_group = bool(command.children)
         if call.is_on("help") or (is_group and not call.everything):
             from pykruise.cli.kubectl.help import help_of
@@ -91,7 +91,7 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
             around.out(help_of(command, program=program, root=around.program))
             return 0
         if is_group:
-            _refuse(command, call.everything[0], around, path)
+            _refuse_unknown(command, call.everything[0], around, path)
     except KubectlFlagError as error:
         around.err(f"error: {error}\nSee '{program} --help' for usage.\n")
         return 1
@@ -126,7 +126,7 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
     return 1 if errors else 0
 
 
-def _call(command: Command, rest: Sequence[str], path: Sequence[str]) -> CommandCall:
+def _parse_call(command: Command, rest: Sequence[str], path: Sequence[str]) -> CommandCall:
     if command.takes == "words":
         return CommandCall(arguments=tuple(rest))
     if not command.children and path:
@@ -134,7 +134,7 @@ def _call(command: Command, rest: Sequence[str], path: Sequence[str]) -> Command
     return parse(rest, flags_of(command), stops_at_argument=True)
 
 
-def _refuse(command: Command, word: str, around: Surroundings, path: Sequence[str]) -> None:
+def _refuse_unknown(command: Command, word: str, around: Surroundings, path: Sequence[str]) -> None:
     from pykruise.cli.kubectl.help import similar
 
     if path:

@@ -1,4 +1,4 @@
-"""`set env`: variables of containers, set, removed, taken from a Secret or ConfigMap, or listed.
+"""Command `set env`: sets, removes and lists variables of containers, and takes them from a Secret or ConfigMap.
 
 arguments ──▶ read_changes() ──▶ Changes      (containers, Changes) ──▶ changed_env() (pure) ──▶ setting.apply()
 """
@@ -31,12 +31,12 @@ class EnvironmentChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_change(argument: str) -> bool:
-    """Whether it is `KEY=VALUE` or `KEY-`, and no resource."""
+    """Whether the argument is `KEY=VALUE` or `KEY-`, and not a resource."""
     return "=" in argument or (argument.endswith("-") and "/" not in argument and len(argument) > 1)
 
 
 def read_changes(arguments: Sequence[str]) -> EnvironmentChanges:
-    """`A=1 B-`. Raises KubectlError."""
+    """Parse `A=1 B-`. Raises KubectlError."""
     variables: dict[str, str] = {}
     removed = set()
     for argument in arguments:
@@ -56,14 +56,14 @@ def read_changes(arguments: Sequence[str]) -> EnvironmentChanges:
 
 
 def changed_env(old: Sequence[Document], changes: EnvironmentChanges) -> list[Document]:
-    """The variables afterwards: changed where they stand, new ones behind."""
+    """The changed variables: existing variables keep their place, new variables are appended."""
     new = {variable["name"]: variable for variable in changes.variables}
     kept = [new.pop(entry["name"], entry) for entry in old if entry["name"] not in changes.removed]
     return [*kept, *new.values()]
 
 
 def env_name(key: str) -> str:
-    """The variable for a key: upper case, and `_` for everything but letters, digits and `_`."""
+    """Variable name for a key: in upper case, with `_` for everything but letters, digits and `_`."""
     return re.sub(r"[^A-Za-z0-9_]", "_", key).upper()
 
 
@@ -100,10 +100,10 @@ async def env(session: Session) -> list[Error]:
             line for line in lines if line and not line.startswith("#")
         ]
     changes = read_changes(words)
-    changes = await _with_source(session, changes)
+    changes = await _add_source(session, changes)
     infos = await objects(session, names, needed=_NONE_NAMED)
     if call.is_on("list"):
-        return await _list(session, infos, changes)
+        return await _list_env(session, infos, changes)
     prefix = call.text("prefix")
     if prefix and not call.text("from"):
         changes = msgspec.structs.replace(
@@ -115,12 +115,12 @@ async def env(session: Session) -> list[Error]:
     return await apply(
         session,
         infos,
-        lambda info, document: _mutate(session, info, document, changes),
+        lambda info, document: _change_env(session, info, document, changes),
         operation="env updated",
     )
 
 
-async def _with_source(session: Session, changes: EnvironmentChanges) -> EnvironmentChanges:
+async def _add_source(session: Session, changes: EnvironmentChanges) -> EnvironmentChanges:
     call = session.call
     if not (source := call.text("from")):
         return changes
@@ -139,7 +139,7 @@ async def _with_source(session: Session, changes: EnvironmentChanges) -> Environ
     return msgspec.structs.replace(changes, variables=(*changes.variables, *variables))
 
 
-def _mutate(session: Session, info: Info, document: Document, changes: EnvironmentChanges) -> None:
+def _change_env(session: Session, info: Info, document: Document, changes: EnvironmentChanges) -> None:
     pattern = session.call.text("containers")
     specs = specs_of(info, document)
     result = [entry for spec in specs for entry in matching(spec, pattern)]
@@ -171,7 +171,7 @@ def _check_no_overwrite(info: Info, containers: Sequence[Document], changes: Env
 # ── listing ──────────────────────────────────────────────────────────────────
 
 
-async def _list(session: Session, infos: Sequence[Info], changes: EnvironmentChanges) -> list[Error]:
+async def _list_env(session: Session, infos: Sequence[Info], changes: EnvironmentChanges) -> list[Error]:
     call, has_failed = session.call, False
     for info in infos:
         specs_of(info, info.document)
@@ -180,7 +180,7 @@ async def _list(session: Session, infos: Sequence[Info], changes: EnvironmentCha
                 session.say(f"# {info.document['kind']} {info.name}, container {container['name']}")
                 problems: set[str] = set()
                 for entry in changed_env(container.get("env") or [], changes):
-                    line, problem = await _listed(session, info, container, entry)
+                    line, problem = await _variable_line(session, info, container, entry)
                     session.say(line)
                     problems |= {problem} if problem else set()
                 for text in sorted(problems):
@@ -189,21 +189,23 @@ async def _list(session: Session, infos: Sequence[Info], changes: EnvironmentCha
     return [KubectlError("some references could not be resolved")] if has_failed else []
 
 
-async def _listed(session: Session, info: Info, container: Document, entry: Document) -> tuple[str, str]:
-    """The line for a variable, and what went wrong."""
+async def _variable_line(
+    session: Session, info: Info, container: Document, entry: Document
+) -> tuple[str, str]:
+    """The line for a variable, and the error of its reference; empty: no error."""
     source = entry.get("valueFrom")
     if not source:
         return f"{entry['name']}={entry.get('value', '')}", ""
     if not session.call.is_on("resolve"):
         return f"# {entry['name']} from {source_text(source)}", ""
     try:
-        return f"{entry['name']}={await _resolved(session, info, container, source)}", ""
+        return f"{entry['name']}={await _resolve(session, info, container, source)}", ""
     except (KubeError, KubectlError) as error:
         return f"# {entry['name']} from {source_text(source)}", f"{entry['name']}: {error}"
 
 
 def source_text(source: Mapping[str, Any]) -> str:
-    """`secret s, key k`."""
+    """Source of a variable as text: `secret s, key k`."""
     kind, ref = next(iter(source.items()))
     match kind:
         case "secretKeyRef":
@@ -218,7 +220,7 @@ def source_text(source: Mapping[str, Any]) -> str:
     return str(kind)
 
 
-async def _resolved(session: Session, info: Info, container: Document, source: Mapping[str, Any]) -> str:
+async def _resolve(session: Session, info: Info, container: Document, source: Mapping[str, Any]) -> str:
     from pykruise.cli.kubectl.template_text import amount_of
 
     kind, ref = next(iter(source.items()))
@@ -240,7 +242,7 @@ async def _resolved(session: Session, info: Info, container: Document, source: M
 
 
 def field_of(document: Document, path: str) -> str:
-    """The value of a field path of an object's metadata. Raises KubectlError."""
+    """Value of a field path of an object's metadata. Raises KubectlError."""
     meta = document["metadata"]
     match path:
         case "metadata.name" | "metadata.namespace" | "metadata.uid":

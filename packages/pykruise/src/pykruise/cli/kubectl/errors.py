@@ -1,4 +1,4 @@
-"""How failures of a command are shown: kubectl's words and exit codes.
+"""Errors of commands as text, with kubectl's words.
 
 KubectlError, UsageError, KubeError ──▶ shown() ──▶ lines for standard error
 """
@@ -11,19 +11,21 @@ from pykruise.kube.errors import ApiError, InvalidError, UnreachableError
 
 
 class KubectlError(CommandError):
-    """Something that a person can put right; shown after `error: `."""
+    """An error that the user can correct; printed after `error: `."""
 
 
 class UsageError(KubectlError):
-    """A command line that cannot be meant; the command's help is pointed at."""
+    """An invalid command line; the message refers to the command's help."""
 
 
 class ResourceError(KubectlError):
-    """About one object: `deployments.apps "web" is already paused`. Among several failures it says `error: ` itself."""
+    """An error of one object: `deployments.apps "web" is already paused`. Among several errors its line starts with
+    `error: ` too.
+    """
 
 
 class SeveralErrors(KubectlError):  # noqa: N818 - they are several
-    """Several things failed before anything was done."""
+    """Several errors that were found before any change."""
 
     def __init__(self, errors: Sequence[Exception]) -> None:
         super().__init__("; ".join(map(str, errors)))
@@ -31,7 +33,7 @@ class SeveralErrors(KubectlError):  # noqa: N818 - they are several
 
 
 class ExitCode(Exception):  # noqa: N818 - it ends the command and is no failure of it
-    """End with this exit code, with nothing more to say."""
+    """Ends the command with this exit code and without a message."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -39,35 +41,35 @@ class ExitCode(Exception):  # noqa: N818 - it ends the command and is no failure
 
 
 def shown(errors: Sequence[Exception]) -> str:
-    """The lines for standard error, without the last line end."""
+    """Lines for standard error, without the last line end."""
     if len(errors) == 1:
         error = errors[0]
-        return _of_server(error) or f"error: {_message(error)}"
-    return "\n".join(_of_server(error) or _alone(error) for error in errors)
+        return _server_error_text(error) or f"error: {_message_of(error)}"
+    return "\n".join(_server_error_text(error) or _line_of(error) for error in errors)
 
 
-def _alone(error: Exception) -> str:
-    return f"error: {_message(error)}" if isinstance(error, ResourceError) else _message(error)
+def _line_of(error: Exception) -> str:
+    return f"error: {_message_of(error)}" if isinstance(error, ResourceError) else _message_of(error)
 
 
-def _message(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return str(error) if isinstance(error, KubectlError) else one_line(error)
 
 
-def _of_server(error: Exception) -> str:
-    """Answer of the API server, as kubectl shows it; empty: the error has another source."""
+def _server_error_text(error: Exception) -> str:
+    """Error of the API server, formatted as kubectl does; empty: the error has another source."""
     if isinstance(error, UnreachableError):
         return f"error: {one_line(error)}; is the kubeconfig the right one, and the cluster running?"
     if not isinstance(error, ApiError):
         return ""
-    if isinstance(error, InvalidError) and (lines := _invalid(error)):
+    if isinstance(error, InvalidError) and (lines := _invalid_text(error)):
         return lines
     if error.reason:
         return f"Error from server ({error.reason}): {error}"
     return f"Error from server: {error}"
 
 
-def _invalid(error: InvalidError) -> str:
+def _invalid_text(error: InvalidError) -> str:
     details = error.status.details
     if details is None or not details.kind:
         return ""

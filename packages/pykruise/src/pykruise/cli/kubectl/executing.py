@@ -1,4 +1,5 @@
-"""`exec (POD | TYPE/NAME) [-c C] [-S SIDECAR] [-i] [-t] -- COMMAND…`: chooses pod and container, and kubectl runs it.
+"""Command `exec (POD | TYPE/NAME) [-c C] [-S SIDECAR] [-i] [-t] -- COMMAND…`: selects the pod and the container, and
+kubectl runs the command.
 
 arguments ──▶ pod, container_of() (pure) ──▶ kubectl exec POD -c CONTAINER … -- COMMAND…
 """
@@ -22,7 +23,7 @@ DEFAULT: Final = "kubectl.kubernetes.io/default-container"
 
 
 def container_of(pod: Document, *, container: str, sidecar: str) -> tuple[str, str]:
-    """The container that is meant, and what to say about that. Raises KubectlError."""
+    """Select the container. Return its name and a note for the user, empty without one. Raises KubectlError."""
     name = pod["metadata"]["name"]
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
@@ -57,7 +58,7 @@ def container_of(pod: Document, *, container: str, sidecar: str) -> tuple[str, s
 
 
 async def exec_command(session: Session) -> list[Error]:
-    """See above. kubectl takes the place of this process: terminal, signals and exit code are its own."""
+    """Run `kubectl exec` in place of this process: terminal, signals and exit code are kubectl's."""
     call = session.call
     given = list(call.arguments)
     command: Sequence[str] = call.after_dashes or ()
@@ -71,7 +72,7 @@ async def exec_command(session: Session) -> list[Error]:
         raise KubectlError("pod, type/name or --filename must be specified")
     if not command:
         raise KubectlError("you must specify at least one command for the container")
-    pod = await _pod(session, given[0], call.seconds("pod-running-timeout") or 60.0)
+    pod = await _find_pod(session, given[0], call.seconds("pod-running-timeout") or 60.0)
     container, said = container_of(pod, container=call.text("container"), sidecar=call.text("sidecar"))
     if said:
         session.note(said)
@@ -83,8 +84,10 @@ async def exec_command(session: Session) -> list[Error]:
     )
 
 
-async def _pod(session: Session, target: str, timeout_s: float) -> Document:
-    """The pod that is meant; of a workload the first by readiness, waited for."""
+async def _find_pod(session: Session, target: str, timeout_s: float) -> Document:
+    """The named pod, or a running pod of the named workload, ready pods first. Waits until one runs; raises
+    KubectlError after `timeout_s`.
+    """
     mapper = await session.mapper()
     if "/" not in target:
         return (await get(session, mapper.find("pods"), target)).document
@@ -95,14 +98,14 @@ async def _pod(session: Session, target: str, timeout_s: float) -> Document:
     try:
         async with asyncio.timeout(timeout_s):
             while True:
-                if pods := await _running(session, info):
+                if pods := await _list_running(session, info):
                     return pods[0]
                 await asyncio.sleep(0.5)
     except TimeoutError:
         raise KubectlError(f"timed out waiting for a running pod of {info.short}") from None
 
 
-async def _running(session: Session, info: Info) -> list[Document]:
+async def _list_running(session: Session, info: Info) -> list[Document]:
     running = [
         pod for pod in await pods_of(session, info) if (pod.get("status") or {}).get("phase") == "Running"
     ]

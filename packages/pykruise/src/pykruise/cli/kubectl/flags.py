@@ -1,8 +1,9 @@
-"""Flags as kubectl reads them: `--name=value`, `--name value`, `-n value`, `-nvalue`, a boolean alone means true.
+"""Parser of flags, as in kubectl: `--name=value`, `--name value`, `-n value`, `-nvalue`; a boolean without a value is
+true.
 
-argv, a command's flags ──▶ parse() ──▶ Call: values, what was given, arguments before and after `--`
+argv, a command's flags ──▶ parse() ──▶ Call: values, given flags, arguments before and after `--`
 
-Pure. Underscores in names count as dashes. Messages are kubectl's, word for word.
+Pure. Underscores in names count as dashes. Messages equal kubectl's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,18 +19,18 @@ FlagType = Literal["text", "bool", "int", "list", "words", "seconds"]
 
 
 class KubectlFlagError(ValueError):
-    """A command line that cannot be meant, in kubectl's words."""
+    """An invalid command line, in kubectl's words."""
 
 
 class KubectlFlag(msgspec.Struct, frozen=True, kw_only=True):
-    """One flag. `list` may be given several times; `words` may also be joined with commas."""
+    """A flag. A `list` may be given several times; `words` may also be joined with commas."""
 
     name: str
     help: str
     short: str = ""
     type: FlagType = "text"
     default: str = ""
-    """As text; of a list empty."""
+    """Default value as text; empty for a list."""
     alone: str = ""
     """Value of the flag without a value on the command line; empty: a value is required (never for a boolean)."""
     is_hidden: bool = False
@@ -38,62 +39,62 @@ class KubectlFlag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A command line as understood."""
+    """A parsed command line."""
 
     values: Mapping[str, Any] = {}
     given: frozenset[str] = frozenset()
-    """Names of the flags that were on the command line."""
+    """Names of the flags on the command line."""
     arguments: tuple[str, ...] = ()
     deprecations: tuple[str, ...] = ()
-    """Deprecation notices of old flags."""
+    """Deprecation notices of the given flags."""
     after_dashes: tuple[str, ...] | None = None
     """Arguments after `--`; None: no `--`."""
 
     def text(self, name: str) -> str:
-        """The value of a flag with a text; empty for a command that has no such flag."""
+        """Value of a text flag; empty when the command has no such flag."""
         return str(self.values.get(name, ""))
 
     def is_on(self, name: str) -> bool:
-        """The value of a boolean."""
+        """Value of a boolean."""
         return bool(self.values.get(name, False))
 
     def number(self, name: str) -> int:
-        """The value of a whole number."""
+        """Value of a whole number."""
         return int(self.values.get(name, 0))
 
     def seconds(self, name: str) -> float:
-        """The value of a duration."""
+        """Value of a duration."""
         return float(self.values.get(name, 0.0))
 
     def listed(self, name: str) -> tuple[str, ...]:
-        """The values of a list."""
+        """Values of a list."""
         return tuple(self.values.get(name, ()))
 
     @property
     def everything(self) -> tuple[str, ...]:
-        """All arguments, those after `--` too."""
+        """All arguments, also those after `--`."""
         return (*self.arguments, *(self.after_dashes or ()))
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     if (value := parse_boolean(text)) is None:
         raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
     return value
 
 
-def _whole(text: str) -> int:
+def _parse_whole(text: str) -> int:
     try:
-        return int(text, 0) if text.strip() == text and "_" not in text else _no_number(text)
+        return int(text, 0) if text.strip() == text and "_" not in text else _refuse_number(text)
     except ValueError:
-        return _no_number(text)
+        return _refuse_number(text)
 
 
-def _no_number(text: str) -> int:
+def _refuse_number(text: str) -> int:
     raise ValueError(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
 
 
-def _seconds(text: str) -> float:
-    if text.isdecimal():  # as kubectl's --request-timeout: whole seconds
+def _parse_seconds(text: str) -> float:
+    if text.isdecimal():  # kubectl's --request-timeout also takes whole seconds
         return float(text)
     try:
         return parse_duration(text)
@@ -103,16 +104,16 @@ def _seconds(text: str) -> float:
 
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {
     "text": str,
-    "bool": _boolean,
-    "int": _whole,
-    "seconds": _seconds,
+    "bool": _parse_boolean,
+    "int": _parse_whole,
+    "seconds": _parse_seconds,
     "list": lambda text: (text,),
     "words": lambda text: tuple(text.split(",")) if text else (),
 }
 
 
 class _Reading:
-    """One pass over a command line."""
+    """State of parsing one command line."""
 
     def __init__(self, flags: Sequence[KubectlFlag]) -> None:
         self._by_name = {flag.name: flag for flag in flags}
@@ -131,8 +132,8 @@ class _Reading:
         if flag is None:
             raise KubectlFlagError(f"unknown flag: --{name}")
         if not equals:
-            value = self._value_without(flag, rest, f"--{name}")
-        self._set(flag, value)
+            value = self._default_value(flag, rest, f"--{name}")
+        self._set_value(flag, value)
 
     def short(self, text: str, rest: list[str]) -> None:
         letters = text[1:]
@@ -142,15 +143,15 @@ class _Reading:
                 raise KubectlFlagError(f"unknown shorthand flag: {quoted(letters[0])[1:-1]!r} in {text}")
             shown, letters = f"{letters[0]!r} in {text}", letters[1:]
             if letters.startswith("="):
-                self._set(flag, letters[1:])
+                self._set_value(flag, letters[1:])
                 return
             if letters and not (flag.type == "bool" or flag.alone):
-                self._set(flag, letters)
+                self._set_value(flag, letters)
                 return
-            self._set(flag, self._value_without(flag, rest, shown))
+            self._set_value(flag, self._default_value(flag, rest, shown))
 
     @staticmethod
-    def _value_without(flag: KubectlFlag, rest: list[str], shown: str) -> str:
+    def _default_value(flag: KubectlFlag, rest: list[str], shown: str) -> str:
         if flag.alone:
             return flag.alone
         if flag.type == "bool":
@@ -159,7 +160,7 @@ class _Reading:
             raise KubectlFlagError(f"flag needs an argument: {shown}")
         return rest.pop(0)
 
-    def _set(self, flag: KubectlFlag, text: str) -> None:
+    def _set_value(self, flag: KubectlFlag, text: str) -> None:
         try:
             value = _READ[flag.type](text)
         except ValueError as error:
@@ -171,14 +172,16 @@ class _Reading:
         self.given[flag.name] = flag
 
     def knows(self, text: str) -> bool:
-        """Whether it is one of these flags, long or short."""
+        """Whether the text is one of these flags, long or short."""
         if text.startswith("--"):
             return text[2:].partition("=")[0].replace("_", "-") in self._by_name
         return text[1:2] in self._by_short
 
 
 def taken_out(argv: Sequence[str], flags: Sequence[KubectlFlag]) -> tuple[CommandCall, list[str]]:
-    """Takes these flags out of the command line, wherever they stand before `--`. Raises KubectlFlagError."""
+    """Remove these flags from the command line, wherever they are before `--`. Return their values and the other
+    words. Raises KubectlFlagError.
+    """
     reading, rest, left = _Reading(flags), list(argv), list[str]()
     while rest:
         text = rest.pop(0)
@@ -200,7 +203,7 @@ _ZERO: Final = {"text": "", "bool": "false", "int": "0", "seconds": "0"}
 def parse(
     argv: Sequence[str], flags: Sequence[KubectlFlag], *, stops_at_argument: bool = False
 ) -> CommandCall:
-    """The parsed command line. Raises KubectlFlagError.
+    """Parse a command line. Raises KubectlFlagError.
 
     `stops_at_argument`: everything after the first argument counts as arguments.
     """

@@ -1,8 +1,9 @@
-"""`resourcedistributiongenerator`: a ResourceDistribution from files and literals, for kustomize's exec functions.
+"""Program `resourcedistributiongenerator`: a ResourceDistribution from files and literals, for kustomize's exec
+functions.
 
 ResourceList on stdin ──▶ generated() ──▶ ResourceDistribution ──▶ ResourceList on stdout
 
-Files are read from the working directory and below. The same input gives the same bytes.
+It reads files in the working directory and its subdirectories. The same input produces the same bytes.
 """
 
 import base64
@@ -22,7 +23,7 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def main() -> None:
-    """The script. Errors are one line and exit code 1."""
+    """Run the program. An error is one line on standard error and exit code 1."""
     try:
         given = yaml.safe_load(sys.stdin.read())
         if not isinstance(given, dict) or not isinstance(given.get("functionConfig"), dict):
@@ -37,7 +38,7 @@ def main() -> None:
 
 
 def generated(config: Mapping[str, Any], *, folder: Path) -> Document:
-    """The ResourceDistribution. Raises KubectlError with the field that is wrong."""
+    """Build the ResourceDistribution. Raises KubectlError with the invalid field."""
     name = (config.get("metadata") or {}).get("name")
     if not name:
         raise KubectlError("metadata.name is required")
@@ -45,20 +46,20 @@ def generated(config: Mapping[str, Any], *, folder: Path) -> Document:
     return {
         "apiVersion": "apps.kruise.io/v1alpha1",
         "kind": "ResourceDistribution",
-        "metadata": _metadata(name, options),
+        "metadata": _build_metadata(name, options),
         "spec": {
-            "resource": _resource(config.get("resource") or {}, folder),
-            "targets": _targets(config.get("targets") or {}),
+            "resource": _build_resource(config.get("resource") or {}, folder),
+            "targets": _build_targets(config.get("targets") or {}),
         },
     }
 
 
-def _metadata(name: str, options: Mapping[str, Any]) -> Document:
+def _build_metadata(name: str, options: Mapping[str, Any]) -> Document:
     fields = {field: dict(options[field]) for field in ("annotations", "labels") if options.get(field)}
     return {"name": name, **fields}
 
 
-def _resource(given: Mapping[str, Any], folder: Path) -> Document:
+def _build_resource(given: Mapping[str, Any], folder: Path) -> Document:
     kind, name = given.get("resourceKind"), given.get("resourceName")
     if kind not in ("ConfigMap", "Secret"):
         raise KubectlError(f"resource.resourceKind must be ConfigMap or Secret, not {kind!r}")
@@ -67,13 +68,13 @@ def _resource(given: Mapping[str, Any], folder: Path) -> Document:
     options = given.get("resourceOptions") or {}
     data: Document = {}
     binary: Document = {}
-    for key, value in _entries(given, folder):
+    for key, value in _read_entries(given, folder):
         if not _is_key(key):
             raise KubectlError(
                 f"resource: {key!r} is not a valid key: only letters, digits, '-', '_' and '.'"
             )
         if key in data or key in binary:
-            raise KubectlError(f"resource: key {key!r} is there twice")
+            raise KubectlError(f"resource: key {key!r} occurs twice")
         if kind == "Secret":
             data[key] = base64.b64encode(value).decode()
         else:
@@ -84,7 +85,7 @@ def _resource(given: Mapping[str, Any], folder: Path) -> Document:
     return {
         "apiVersion": "v1",
         "kind": kind,
-        "metadata": _metadata(name, options),
+        "metadata": _build_metadata(name, options),
         **({"data": data} if data else {}),
         **({"binaryData": binary} if binary else {}),
         **({"type": given.get("type") or "Opaque"} if kind == "Secret" else {}),
@@ -92,7 +93,7 @@ def _resource(given: Mapping[str, Any], folder: Path) -> Document:
     }
 
 
-def _entries(given: Mapping[str, Any], folder: Path) -> list[tuple[str, bytes]]:
+def _read_entries(given: Mapping[str, Any], folder: Path) -> list[tuple[str, bytes]]:
     entries: list[tuple[str, bytes]] = []
     for file in given.get("files") or ():
         key, sign, path = str(file).partition("=")
@@ -123,7 +124,7 @@ def _read(folder: Path, name: str) -> bytes:
         raise KubectlError(f"{name}: {error.strerror}") from error
 
 
-def _targets(given: Mapping[str, Any]) -> Document:
+def _build_targets(given: Mapping[str, Any]) -> Document:
     targets: Document = {}
     if given.get("allNamespaces"):
         targets["allNamespaces"] = True
@@ -131,14 +132,14 @@ def _targets(given: Mapping[str, Any]) -> Document:
         if names := given.get(field):
             targets[field] = {"list": [{"name": str(name)} for name in names]}
     if selector := given.get("namespaceLabelSelector"):
-        targets["namespaceLabelSelector"] = _selector(selector)
+        targets["namespaceLabelSelector"] = _build_selector(selector)
     if not targets:
         raise KubectlError("targets must name namespaces")
     return targets
 
 
-def _selector(given: Mapping[str, Any]) -> Document:
-    expressions = [_expression(expression) for expression in given.get("matchExpressions") or ()]
+def _build_selector(given: Mapping[str, Any]) -> Document:
+    expressions = [_build_expression(expression) for expression in given.get("matchExpressions") or ()]
     return {
         **({"matchLabels": dict(given["matchLabels"])} if given.get("matchLabels") else {}),
         **(
@@ -149,7 +150,7 @@ def _selector(given: Mapping[str, Any]) -> Document:
     }
 
 
-def _expression(given: Mapping[str, Any]) -> Document:
+def _build_expression(given: Mapping[str, Any]) -> Document:
     where = "targets.namespaceLabelSelector.matchExpressions"
     key, operator, values = given.get("key"), given.get("operator"), given.get("values") or []
     if not key:
@@ -159,7 +160,7 @@ def _expression(given: Mapping[str, Any]) -> Document:
     if operator in ("In", "NotIn"):
         _check_values(values, f"{where}[{key}]")
     elif values:
-        raise KubectlError(f"{where}[{key}]: {operator} has no values")
+        raise KubectlError(f"{where}[{key}]: {operator} takes no values")
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 

@@ -1,4 +1,4 @@
-"""`get all`, `get TYPE…`, `get rollout NAME -w`, `image status`: tables and trees of what is there.
+"""Commands `get all`, `get TYPE…`, `get rollout NAME -w` and `image status`: tables and trees of objects.
 
 objects ──▶ rows_of() (pure) ──▶ table()      workload, revisions, pods ──▶ tree_of() ──▶ tree_lines() (trees.py)
 """
@@ -31,13 +31,13 @@ Document = Mapping[str, Any]
 def rows_of(
     documents: Sequence[Document], columns: Sequence[Cell], *, now: float, everywhere: bool
 ) -> list[list[str]]:
-    """The table's head and a row for each object."""
+    """The table's header and a row for each object."""
     head = [*(["NAMESPACE"] if everywhere else []), "NAME", *(column.head for column in columns), "AGE"]
     rows = [
         [
             *([str(document["metadata"].get("namespace", ""))] if everywhere else []),
             str(document["metadata"]["name"]),
-            *(_text(column.of(document)) for column in columns),
+            *(_cell_text(column.of(document)) for column in columns),
             age(document["metadata"].get("creationTimestamp"), now),
         ]
         for document in documents
@@ -45,12 +45,12 @@ def rows_of(
     return [head, *rows]
 
 
-def _text(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns padded to the widest cell, three spaces between them."""
+    """Lines of a table: columns padded to the widest cell, three spaces between them."""
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     return [
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -80,7 +80,7 @@ async def get_command(session: Session) -> list[Error]:
 
 
 async def _watch_all(session: Session) -> list[Error]:
-    """The tables anew whenever they change; ages alone are no change."""
+    """Print the tables again when more than the ages changed."""
     shown: list[str] = []
     while True:
         lines: list[str] = []
@@ -141,7 +141,7 @@ def _print(session: Session, document: Any) -> None:
 
 
 async def _get_types(session: Session, given: Sequence[str]) -> list[Error]:
-    """Any type that there is, as the API server's own table or in another format."""
+    """Print objects of any type, as the API server's own table or in another format."""
     call, mapper = session.call, await session.mapper()
     asked = asked_for(given, allow_all=True, program=session.around.program)
     everywhere = call.is_on("all-namespaces")
@@ -162,23 +162,25 @@ async def _get_types(session: Session, given: Sequence[str]) -> list[Error]:
         served = mapper.find(word)
         shown = await _say_table(session, served, namespace, name)
         if call.is_on("watch"):
-            await _go_on(session, served, namespace, name, shown)
+            await _watch_rows(session, served, namespace, name, shown)
     return []
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that was said."""
+    """A printed table."""
 
     columns: tuple[tuple[int, str], ...]
-    """Number of the cell, and its head."""
+    """Index of the cell, and the column's header."""
     widths: tuple[int, ...] = ()
     """Widths of the printed columns; empty: nothing was printed."""
     version: str = ""
-    """The resourceVersion that it is of."""
+    """resourceVersion of the list."""
 
 
-async def _go_on(session: Session, served: ServedResource, namespace: str, name: str, shown: _Shown) -> None:
-    """A row for each change, until it is interrupted or the time is over."""
+async def _watch_rows(
+    session: Session, served: ServedResource, namespace: str, name: str, shown: _Shown
+) -> None:
+    """Print a row for each change until the user interrupts or the time limit ends."""
     watched = Watched(
         resource=served.resource, namespace=namespace, name=name, labels=session.call.text("selector")
     )
@@ -186,9 +188,9 @@ async def _go_on(session: Session, served: ServedResource, namespace: str, name:
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s or None):
             async for _, rows in rows_after(session, watched, shown.version):
-                cells = [_cells(session, served, shown, row) for row in rows]
+                cells = [_cells_of(session, served, shown, row) for row in rows]
                 if not shown.widths and cells:
-                    cells.insert(0, _heads(session, served, shown))
+                    cells.insert(0, _header_row(session, served, shown))
                     widths = tuple(max(len(row[n]) for row in cells) for n in range(len(cells[0])))
                     shown = msgspec.structs.replace(shown, widths=widths)
                 for row in cells:
@@ -196,12 +198,12 @@ async def _go_on(session: Session, served: ServedResource, namespace: str, name:
                     session.say("   ".join(padded).rstrip())
 
 
-def _heads(session: Session, served: ServedResource, shown: _Shown) -> list[str]:
+def _header_row(session: Session, served: ServedResource, shown: _Shown) -> list[str]:
     is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
     return [*(["NAMESPACE"] if is_wide else []), *(name for _, name in shown.columns)]
 
 
-def _cells(session: Session, served: ServedResource, shown: _Shown, row: Mapping[str, Any]) -> list[str]:
+def _cells_of(session: Session, served: ServedResource, shown: _Shown, row: Mapping[str, Any]) -> list[str]:
     is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
     cells = row["cells"]
     return [
@@ -230,13 +232,13 @@ async def _say_table(session: Session, served: ServedResource, namespace: str, n
     )
     version = str((result.get("metadata") or {}).get("resourceVersion") or "")
     shown = _Shown(columns=columns, version=version)
-    rows = [_cells(session, served, shown, row) for row in result.get("rows") or ()]
+    rows = [_cells_of(session, served, shown, row) for row in result.get("rows") or ()]
     if not rows:
         session.note(
             "No resources found" if not namespace else f"No resources found in {namespace} namespace."
         )
         return shown
-    rows.insert(0, _heads(session, served, shown))
+    rows.insert(0, _header_row(session, served, shown))
     for line in table(rows):
         session.say(line)
     widths = tuple(max(len(row[n]) for row in rows) for n in range(len(rows[0])))
@@ -247,11 +249,11 @@ async def _say_table(session: Session, served: ServedResource, namespace: str, n
 
 
 async def image_status(session: Session) -> list[Error]:
-    """`image status JOB`: a row for each node, read from the NodeImages."""
+    """Command `image status JOB`: a row for each node, read from the NodeImages."""
     given = session.call.arguments
     puller = next(shown for shown in all_shown() if shown.pulls_image)
     if len(given) != 1:
-        raise KubectlError(f"exactly one {puller.kind} is wanted: image status NAME")
+        raise KubectlError(f"exactly one {puller.kind} is required: image status NAME")
     mapper = await session.mapper()
     name = given[0].rpartition("/")[2]
     word = given[0].rpartition("/")[0] or f"{puller.kind}s".lower()
@@ -268,7 +270,7 @@ async def image_status(session: Session) -> list[Error]:
 
 
 def image_rows(job: Document, node_images: Sequence[Document]) -> list[list[str]]:
-    """Node, phase, progress and message, of the nodes that pull the job's image for it."""
+    """Node, phase, progress and message of each node whose NodeImage pulls the image for this job."""
     image, uid = job["spec"].get("image", ""), job["metadata"].get("uid")
     repository, tag = split_image(image)
     rows = []
@@ -296,7 +298,7 @@ def image_rows(job: Document, node_images: Sequence[Document]) -> list[list[str]
 
 
 def split_image(image: str) -> tuple[str, str]:
-    """Repository and tag (or digest) of an image, as NodeImages keep them."""
+    """Repository and tag (or digest) of an image, as NodeImages store them."""
     name, at_sign, digest = image.partition("@")
     if at_sign:
         return name, digest

@@ -1,4 +1,4 @@
-"""`-o go-template=…`, by an optional library: `pip install gotpl`.
+"""Output format `-o go-template=…`, with the optional library gotpl: `pip install gotpl`.
 
 template, document ──▶ render() ──▶ text
 """
@@ -9,7 +9,7 @@ from pykruise.cli.kubectl.errors import KubectlError
 
 
 def render(template: str, document: Any) -> str:
-    """Output of a Go template for a document. Raises KubectlError."""
+    """Render a Go template for a document. Raises KubectlError."""
     try:
         from gotpl import Template
     except ImportError as error:
@@ -18,5 +18,5 @@ def render(template: str, document: Any) -> str:
         ) from error
     try:
         return str(Template(template).render(document))
-    except Exception as error:  # the library's parser, lexer and functions have no common error
+    except Exception as error:  # the library's parser, lexer and functions have no common error class
         raise KubectlError(f"error parsing template {template}, {error}") from error

@@ -1,4 +1,4 @@
-"""Help texts, made of the tree of commands.
+"""Help texts, built from the tree of commands.
 
 Command ──▶ help_of() ──▶ text
 
@@ -17,7 +17,7 @@ def help_of(command: Command, *, program: str, root: str) -> str:
     parts = [f"{command.short.rstrip('.')}."]
     if command.examples:
         parts.append("Examples:\n" + "\n".join(f"  {root} {example}" for example in command.examples))
-    parts += _children(command)
+    parts += _command_lists(command)
     if command.flags:
         parts.append("Options:\n" + flags_text(command.flags))
     usage = command.usage or ("SUBCOMMAND [flags]" if command.children else "[flags]")
@@ -28,7 +28,7 @@ def help_of(command: Command, *, program: str, root: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _children(command: Command) -> list[str]:
+def _command_lists(command: Command) -> list[str]:
     shown = [child for child in command.children if not child.is_hidden]
     groups = list(dict.fromkeys(command.group for command in shown))
     width = max((len(command.name) for command in shown), default=0) + 2
@@ -42,7 +42,7 @@ def _children(command: Command) -> list[str]:
 
 
 def flags_text(flags: Sequence[KubectlFlag]) -> str:
-    """Each flag with its default, and what it is for in the line below."""
+    """Flags with their defaults, each with its help text on the next line."""
     lines = []
     for flag in sorted(flags, key=lambda flag: flag.name):
         if flag.is_hidden:
@@ -58,5 +58,5 @@ _EMPTY = {"int": "0", "seconds": "0s", "bool": "false"}
 
 
 def similar(word: str, names: Sequence[str]) -> list[str]:
-    """Similar words."""
+    """Names similar to `word`, for a suggestion."""
     return difflib.get_close_matches(word, names, n=3, cutoff=0.6)

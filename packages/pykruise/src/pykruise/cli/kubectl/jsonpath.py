@@ -22,28 +22,28 @@ _COMPARE: Final = re.compile(r"^(.*?)\s*(==|!=|<=|>=|<|>)\s*(.*)$", re.DOTALL)
 
 
 class JsonPath:
-    """A template. Raises KubectlError when it cannot be read."""
+    """A template. Raises KubectlError when it is invalid."""
 
     def __init__(self, template: str, *, allow_missing: bool = True) -> None:
-        self._template = template if "{" in template else "{" + _relaxed(template) + "}"
+        self._template = template if "{" in template else "{" + _add_leading_dot(template) + "}"
         self._allow_missing = allow_missing
         self._parts = list(_parts(self._template))
 
     def text(self, document: Any) -> str:
-        """Output of the template for a document."""
-        return self._rendered(self._parts, document, document)
+        """Render the template for a document."""
+        return self._render(self._parts, document, document)
 
     def as_json(self, document: Any) -> str:
-        """The values that it finds, as a JSON list."""
+        """Values that the template selects, as a JSON list."""
         values = [
             value
             for is_code, part in self._parts
             if is_code
-            for value in self._values(part, document, document)
+            for value in self._evaluate(part, document, document)
         ]
         return json.dumps(values, indent=4, ensure_ascii=False) + "\n"
 
-    def _rendered(self, parts: Sequence[tuple[bool, str]], current: Any, root: Any) -> str:
+    def _render(self, parts: Sequence[tuple[bool, str]], current: Any, root: Any) -> str:
         said, position = "", 0
         while position < len(parts):
             is_code, part = parts[position]
@@ -51,22 +51,22 @@ class JsonPath:
             if not is_code:
                 said += part
             elif part.startswith("range "):
-                end = _end_of(parts, position)
-                for value in self._values(part[6:].strip(), current, root):
-                    said += self._rendered(parts[position:end], value, root)
+                end = _find_end(parts, position)
+                for value in self._evaluate(part[6:].strip(), current, root):
+                    said += self._render(parts[position:end], value, root)
                 position = end + 1
             elif part == "end":
                 raise KubectlError("error parsing jsonpath: not in range, nothing to end")
             else:
-                said += " ".join(_shown(value) for value in self._values(part, current, root))
+                said += " ".join(_value_text(value) for value in self._evaluate(part, current, root))
         return said
 
-    def _values(self, path: str, current: Any, root: Any) -> list[Any]:
-        """Results of the words of one pair of braces, in order."""
+    def _evaluate(self, path: str, current: Any, root: Any) -> list[Any]:
+        """Values of the expressions in one pair of braces, in order."""
         values: list[Any] = []
-        for word in _words(path):
+        for word in _split_words(path):
             if word[0] in "\"'":
-                values.append(_unquoted(word))
+                values.append(_unquote(word))
             else:
                 values += self._walk(word, current, root)
         return values
@@ -85,14 +85,18 @@ class JsonPath:
                 values = [inner for value in values for inner in _descend(value)]
                 rest = rest if rest.startswith("[") else f".{rest}"
             elif match["bracket"] is not None:
-                values = [inner for value in values for inner in self._bracket(value, match["bracket"], root)]
+                values = [
+                    inner
+                    for value in values
+                    for inner in self._select_in_brackets(value, match["bracket"], root)
+                ]
             elif match["star"]:
-                values = [inner for value in values for inner in _all_of(value)]
+                values = [inner for value in values for inner in _values_of(value)]
             elif match["field"]:
-                values = self._fields(values, re.sub(r"\\(.)", r"\1", match["field"]))
+                values = self._select_fields(values, re.sub(r"\\(.)", r"\1", match["field"]))
         return values
 
-    def _fields(self, values: Sequence[Any], name: str) -> list[Any]:
+    def _select_fields(self, values: Sequence[Any], name: str) -> list[Any]:
         fields = []
         for value in values:
             if isinstance(value, Mapping) and name in value:
@@ -103,41 +107,41 @@ class JsonPath:
                 )
         return fields
 
-    def _bracket(self, value: Any, inside: str, root: Any) -> list[Any]:
+    def _select_in_brackets(self, value: Any, inside: str, root: Any) -> list[Any]:
         inside = inside.strip()
         if inside == "*":
-            return list(_all_of(value))
+            return list(_values_of(value))
         if inside.startswith("?(") and inside.endswith(")"):
-            return [item for item in _all_of(value) if self._holds(inside[2:-1], item, root)]
+            return [item for item in _values_of(value) if self._is_true(inside[2:-1], item, root)]
         if inside[:1] in "\"'" and inside:
-            names = [_unquoted(part.strip()) for part in inside.split(",")]
-            return [field for name in names for field in self._fields([value], name)]
+            names = [_unquote(part.strip()) for part in inside.split(",")]
+            return [field for name in names for field in self._select_fields([value], name)]
         bracket: list[Any] = []
         for part in inside.split(","):
-            bracket += _indexed(value, part.strip())
+            bracket += _index_list(value, part.strip())
         return bracket
 
-    def _holds(self, condition: str, value: Any, root: Any) -> bool:
+    def _is_true(self, condition: str, value: Any, root: Any) -> bool:
         match = _COMPARE.match(condition)
         if match is None:
-            return bool(self._values(condition.strip(), value, root))
+            return bool(self._evaluate(condition.strip(), value, root))
         left, operator, right = match.groups()
-        lefts, rights = self._operand(left, value, root), self._operand(right, value, root)
-        return bool(lefts and rights) and _compared(lefts[0], operator, rights[0])
+        lefts, rights = self._operand_values(left, value, root), self._operand_values(right, value, root)
+        return bool(lefts and rights) and _compare(lefts[0], operator, rights[0])
 
-    def _operand(self, text: str, value: Any, root: Any) -> list[Any]:
+    def _operand_values(self, text: str, value: Any, root: Any) -> list[Any]:
         text = text.strip()
         if text[:1] in ("@", "$", "."):
             return self._walk(text, value, root)
         if text[:1] in ('"', "'"):
-            return [_unquoted(text)]
+            return [_unquote(text)]
         try:
             return [json.loads(text)]
         except ValueError:
             return [text]
 
 
-def _relaxed(template: str) -> str:
+def _add_leading_dot(template: str) -> str:
     return template if template.startswith((".", "[", "$", "@")) else f".{template}"
 
 
@@ -155,7 +159,7 @@ def _parts(template: str) -> Iterator[tuple[bool, str]]:
         yield False, rest
 
 
-def _end_of(parts: Sequence[tuple[bool, str]], position: int) -> int:
+def _find_end(parts: Sequence[tuple[bool, str]], position: int) -> int:
     depth = 1
     for number in range(position, len(parts)):
         is_code, part = parts[number]
@@ -166,8 +170,8 @@ def _end_of(parts: Sequence[tuple[bool, str]], position: int) -> int:
     raise KubectlError("error parsing jsonpath: unexpected end of range, missing {end}")
 
 
-def _words(text: str) -> list[str]:
-    """Split at spaces outside quotes and brackets."""
+def _split_words(text: str) -> list[str]:
+    """Split at spaces outside of quotes and brackets."""
     words: list[str] = []
     word, depth, quote = "", 0, ""
     for char in text:
@@ -183,7 +187,7 @@ def _words(text: str) -> list[str]:
     return [*words, word] if word else words
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     body = word[1:-1]
     if word[0] == "'":
         body = body.replace("\\'", "'").replace('"', '\\"')
@@ -193,7 +197,7 @@ def _unquoted(word: str) -> str:
         raise KubectlError(f"error parsing jsonpath: {word} is not a text") from error
 
 
-def _all_of(value: Any) -> Iterator[Any]:
+def _values_of(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, list):
@@ -202,11 +206,11 @@ def _all_of(value: Any) -> Iterator[Any]:
 
 def _descend(value: Any) -> Iterator[Any]:
     yield value
-    for inner in _all_of(value):
+    for inner in _values_of(value):
         yield from _descend(inner)
 
 
-def _indexed(value: Any, text: str) -> list[Any]:
+def _index_list(value: Any, text: str) -> list[Any]:
     if not isinstance(value, list):
         return []
     try:
@@ -221,7 +225,7 @@ def _indexed(value: Any, text: str) -> list[Any]:
     raise KubectlError(f"array index out of bounds: index {index}, length {len(value)}")
 
 
-def _compared(left: Any, operator: str, right: Any) -> bool:
+def _compare(left: Any, operator: str, right: Any) -> bool:
     if operator in ("==", "!="):
         return bool(left == right) == (operator == "==")
     try:
@@ -231,7 +235,7 @@ def _compared(left: Any, operator: str, right: Any) -> bool:
         return False
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     match value:
         case str():
             return value

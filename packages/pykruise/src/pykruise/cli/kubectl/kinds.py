@@ -1,8 +1,8 @@
-"""Pod templates and pod specs of a document, as its kind shows where they are.
+"""Pod templates and pod specs of a document, at the paths that its kind's shown.py names.
 
 a document ──▶ kinds.shown_of() ──▶ templates_of(), pod_specs_of()
 
-Pure. Of a kind only shown.py is loaded, so a command starts at once.
+Pure. Only shown.py of a kind is imported, so that a command starts fast.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ KRUISE: Final = "apps.kruise.io"
 
 
 def group_of(document: Mapping[str, Any]) -> str:
-    """The API group of a document; empty: the core group."""
+    """API group of a document; empty: the core group."""
     return str(document.get("apiVersion", "")).rpartition("/")[0]
 
 
 def templates_of(document: Document) -> list[Document]:
-    """The pod templates that a document has, to be read or changed in place."""
+    """Pod templates in a document. They are not copies: a change of a template changes the document."""
     shown = shown_of(document)
     paths = shown.templates if shown is not None else ()
     templates = (get_path(document, *path.split(".")) for path in paths)
@@ -31,7 +31,7 @@ def templates_of(document: Document) -> list[Document]:
 
 
 def pod_specs_of(document: Document) -> list[Document]:
-    """The same of specs with containers: of a pod and of a SidecarSet its own."""
+    """Pod specs in a document: of a pod, of a SidecarSet, or of the pod templates. They are not copies."""
     shown = shown_of(document)
     if shown is not None and shown.pod_spec:
         own = get_path(document, *shown.pod_spec.split("."))

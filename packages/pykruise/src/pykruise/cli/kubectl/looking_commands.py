@@ -1,4 +1,4 @@
-"""The commands that look, with their flags: get, describe, image, wait; and exec.
+"""Commands that read objects, with their flags: get, describe, image, wait; and exec.
 
 Pure: data for tree.py.
 """
@@ -49,9 +49,9 @@ DESCRIBE: Final = Command(
         SELECTOR,
         EVERYWHERE,
         TIMEOUT,
-        switch("watch", "Of a Rollout: go on.", "w"),
+        switch("watch", "Watch a Rollout until the user stops.", "w"),
         switch("no-color", "No colours."),
-        switch("all", "Of a Rollout: pods of all batches."),
+        switch("all", "Show the pods of all batches of a Rollout."),
     ),
     examples=("describe clone/web", "describe rollout web -w"),
 )
@@ -63,7 +63,7 @@ IMAGE: Final = Command(
     children=(
         Command(
             name="status",
-            short="Show how far each node is with an ImagePullJob",
+            short="Show the progress of an ImagePullJob on each node",
             usage="JOB",
             run="getting:image_status",
             examples=("image status pull-nginx",),
@@ -80,10 +80,10 @@ EXEC: Final = Command(
     flags=(
         *FILES,
         text("container", "The container.", "c"),
-        text("sidecar", "A sidecar; of one that is upgraded hot, the container that works.", "S"),
-        switch("stdin", "Pass standard input on.", "i"),
+        text("sidecar", "A sidecar; with hot upgrade its working container.", "S"),
+        switch("stdin", "Pass standard input to the container.", "i"),
         switch("tty", "With a terminal.", "t"),
-        switch("quiet", "Say nothing of one's own.", "q"),
+        switch("quiet", "Print only the output of the command.", "q"),
         KubectlFlag(
             name="pod-running-timeout",
             type="seconds",

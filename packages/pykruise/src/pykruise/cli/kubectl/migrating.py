@@ -1,10 +1,11 @@
-"""`migrate CloneSet --from Deployment`: a CloneSet made of a Deployment, and replicas moved from one to the other.
+"""Command `migrate CloneSet --from Deployment`: creates a CloneSet from a Deployment, and moves replicas from one to
+the other.
 
 arguments ──▶ migrate() ──▶ here; StatefulSets and DaemonSets: adopting.py, where pods stay
-Deployment ──▶ cloneset_from() ──▶ CloneSet      (numbers of both, what is wanted) ──▶ next_move() ──▶ Move, until done
+Deployment ──▶ cloneset_from() ──▶ CloneSet      (counts of both, wanted count) ──▶ next_move() ──▶ Move, until done
 
-Pure but for migrate(). The moves are said before the first is made, and with `--plan` only said; after a stop half
-way the command for the way back is printed.
+Pure except for migrate(). The plan is printed before the first step; with `--plan` it is only printed. When a
+migration fails, the error contains the command for the way back.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, Resource
+from pykruise.kube.values.counts import counted
 
 MANAGER: Final = "kubectl-kruise-migrate"
 POLL_S: Final = 1.0
@@ -31,7 +33,7 @@ _NOT_COPIED: Final = frozenset({"deployment.kubernetes.io/revision", LAST_APPLIE
 
 
 def cloneset_from(source: Document, *, name: str, api_version: str, copies_replicas: bool) -> Document:
-    """A CloneSet like a Deployment, with no replicas unless they are copied."""
+    """Convert a Deployment to a CloneSet. The CloneSet has no replicas unless `copies_replicas`."""
     meta, spec = source["metadata"], source["spec"]
     rolling = get_path(spec, "strategy", "rollingUpdate") or {}
     limits = {field: rolling[field] for field in ("maxUnavailable", "maxSurge") if field in rolling}
@@ -64,29 +66,29 @@ def cloneset_from(source: Document, *, name: str, api_version: str, copies_repli
 
 
 class MigrationCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a migration is. Unit: pods."""
+    """Progress of a migration. Unit: pods."""
 
     wanted: int
-    """How many move."""
+    """Replicas that move in total."""
     surge: int
     """Number by which the total may exceed the previous one."""
     source: int
-    """Replicas that the source has still."""
+    """Remaining replicas of the source."""
     scaled_in: int = 0
     scaled_out: int = 0
     is_available: bool = True
-    """Whether all pods of the target are."""
+    """Whether all pods of the target are available."""
 
 
 class Move(msgspec.Struct, frozen=True):
-    """The next step: so many more of the target, or so many fewer of the source."""
+    """A step of a migration: replicas that the target gains, or that the source loses."""
 
     scale_out: int = 0
     scale_in: int = 0
 
 
 def next_move(counts: MigrationCounts) -> Move | None:
-    """The next step; None: nothing now. Done is when both numbers are what is wanted."""
+    """The next step; None: no step is possible now. The migration is done when both numbers equal `wanted`."""
     out = min(counts.surge - (counts.scaled_out - counts.scaled_in), counts.wanted - counts.scaled_out)
     if counts.scaled_out < counts.wanted and out > 0:
         return Move(scale_out=out)
@@ -104,7 +106,7 @@ def moves(counts: MigrationCounts) -> Iterator[Move]:
 
 
 def moved(counts: MigrationCounts, move: Move) -> MigrationCounts:
-    """The numbers after a step."""
+    """The counts after a step."""
     return msgspec.structs.replace(
         counts,
         source=counts.source - move.scale_in,
@@ -114,11 +116,11 @@ def moved(counts: MigrationCounts, move: Move) -> MigrationCounts:
 
 
 async def migrate(session: Session) -> list[Error]:
-    """`migrate CloneSet --from Deployment …` and `migrate StatefulSet --from StatefulSet …`, as the tree has them."""
+    """Run `migrate CloneSet --from Deployment …` or `migrate StatefulSet --from StatefulSet …`."""
     call = session.call
-    target_kind, source_kind = _kinds(session)
+    target_kind, source_kind = _parse_kinds(session)
     for flag in ("namespace", "src-name"):
-        _require(session, flag)
+        _require_flag(session, flag)
     mapper = await session.mapper()
     source, target = mapper.in_group(*source_kind), mapper.in_group(*target_kind)
     for word, served in ((target_kind[1], target), (source_kind[1], source)):
@@ -131,7 +133,7 @@ async def migrate(session: Session) -> list[Error]:
 
         if given := call.given & _OF_CLONE_SETS:
             raise KubectlError(
-                f"--{min(given)} is for a CloneSet: here pods stay, and all of them move at once"
+                f"--{min(given)} is only for a CloneSet: here the pods stay, and the target adopts all of them"
             )
         return await adopt(session, source, target)
     return await _to_cloneset(session, target)
@@ -158,11 +160,13 @@ _PAIRS: Final[frozenset[tuple[_GroupKind, _GroupKind]]] = frozenset(
         ),
     }
 )
-"""Target and source."""
+"""Supported pairs of target and source."""
 
 
-def _kinds(session: Session) -> tuple[_GroupKind, _GroupKind]:
-    """Target and source. Without a group the target is OpenKruise's and the source Kubernetes'. Raises KubectlError."""
+def _parse_kinds(session: Session) -> tuple[_GroupKind, _GroupKind]:
+    """The target's and the source's kind. Without a group in the arguments, the target is OpenKruise's and the source
+    Kubernetes'. Raises KubectlError.
+    """
     given, source_word = session.call.arguments, session.call.text("from")
     if len(given) != 1:
         raise KubectlError("exactly one destination kind is required: migrate CloneSet --from Deployment")
@@ -186,14 +190,14 @@ def _kind_of(word: str, *, group: str) -> _GroupKind | None:
     return (given or (KRUISE if name in ("asts", "ads", "daemon") else group), kind) if kind else None
 
 
-def _require(session: Session, flag: str) -> None:
+def _require_flag(session: Session, flag: str) -> None:
     if not session.call.text(flag):
         raise KubectlError(f'required flag(s) "{flag}" not set')
 
 
 async def _to_cloneset(session: Session, served: ServedResource) -> list[Error]:
     call, client = session.call, await session.client()
-    _require(session, "dst-name")
+    _require_flag(session, "dst-name")
     if call.number("replicas") == 0:
         raise KubectlError("--replicas must not be 0")
     if call.number("max-surge") < 1:
@@ -213,10 +217,10 @@ async def _to_cloneset(session: Session, served: ServedResource) -> list[Error]:
         word = "Would create" if is_dry else "Successfully created"
         session.say(f"{word} from Deployment/{source} to CloneSet/{target}")
         return []
-    return await _move(session, served.resource, deployment)
+    return await _move_replicas(session, served.resource, deployment)
 
 
-async def _move(session: Session, resource: Resource, deployment: Document) -> list[Error]:
+async def _move_replicas(session: Session, resource: Resource, deployment: Document) -> list[Error]:
     call, client = session.call, await session.client()
     namespace, source, target = call.text("namespace"), call.text("src-name"), call.text("dst-name")
     cloneset = orjson.loads(await client.get(resource, namespace, target))
@@ -231,7 +235,7 @@ async def _move(session: Session, resource: Resource, deployment: Document) -> l
     timeout_s = call.seconds("timeout-seconds")
     try:
         async with asyncio.timeout(timeout_s if timeout_s > 0 else None):
-            await _run(session, resource, counts)
+            await _run_steps(session, resource, counts)
     except (TimeoutError, KubeError) as error:
         why = "timed out" if isinstance(error, TimeoutError) else str(error)
         raise KubectlError(
@@ -244,8 +248,9 @@ async def _move(session: Session, resource: Resource, deployment: Document) -> l
 
 
 def plan_lines(counts: MigrationCounts, source: str, target: str, there: int) -> Iterator[str]:
-    """Planned steps, a line each."""
-    yield f"Deployment/{source}: {counts.source} replicas, CloneSet/{target}: {there}; {counts.wanted} would move"
+    """Planned steps, one line each."""
+    replicas = counted(counts.source, "replica")
+    yield f"Deployment/{source}: {replicas}, CloneSet/{target}: {there}; {counts.wanted} would move"
     now = counts
     for number, move in enumerate(moves(counts), start=1):
         now = moved(now, move)
@@ -255,10 +260,10 @@ def plan_lines(counts: MigrationCounts, source: str, target: str, there: int) ->
             else f"when its pods are available, Deployment/{source} scales in by {move.scale_in}"
         )
         yield f"  {number}. {what} ({now.source} + {there + now.scaled_out})"
-    yield f"never fewer than {counts.source} pods, never more than {counts.source + there + counts.surge}"
+    yield f"never fewer than {counted(counts.source, 'pod')}, never more than {counts.source + there + counts.surge}"
 
 
-async def _run(session: Session, resource: Resource, counts: MigrationCounts) -> None:
+async def _run_steps(session: Session, resource: Resource, counts: MigrationCounts) -> None:
     call, client = session.call, await session.client()
     namespace, source, target = call.text("namespace"), call.text("src-name"), call.text("dst-name")
     while counts.scaled_in < counts.wanted or counts.scaled_out < counts.wanted:

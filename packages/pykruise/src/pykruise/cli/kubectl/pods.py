@@ -1,4 +1,4 @@
-"""The pods of a workload, as a person looks at them: by selector and owner, with a state in one word.
+"""Pods of a workload for users: selected by label, with a state in one word.
 
 Info ──▶ pods_of() ──▶ documents      a pod ──▶ state_of() ──▶ `Running`, `ImagePullBackOff`, `Init:0/2`, …
 """
@@ -16,7 +16,7 @@ from pykruise.kube.values.selectors import format_label_selector
 
 
 async def pods_of(session: Session, info: Info) -> list[Document]:
-    """Pods that match its selector and that it, or something that it owns, controls; by name."""
+    """Pods that the workload's selector matches, sorted by namespace and name."""
     client = await session.client()
     selector = get_path(info.document, "spec", "selector")
     if selector is None:
@@ -27,12 +27,12 @@ async def pods_of(session: Session, info: Info) -> list[Document]:
 
 
 def owners_of(document: Mapping[str, Any]) -> set[str]:
-    """uids of its owners."""
+    """uids of an object's owners."""
     return {reference.get("uid", "") for reference in document["metadata"].get("ownerReferences") or ()}
 
 
 def state_of(pod: Mapping[str, Any]) -> str:
-    """One word for what it does, as `kubectl get pods` has it."""
+    """State of a pod in one word, as in `kubectl get pods`."""
     status = pod.get("status") or {}
     state = str(status.get("reason") or status.get("phase") or "Pending")
     inits = status.get("initContainerStatuses") or ()
@@ -68,34 +68,34 @@ def _with_deletion(pod: Mapping[str, Any], state: str) -> str:
 
 
 def ready_count(pod: Mapping[str, Any]) -> str:
-    """`1/2`."""
+    """Ready containers of all containers: `1/2`."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     total = len((pod.get("spec") or {}).get("containers") or ())
     return f"{sum(bool(status.get('ready')) for status in statuses)}/{total}"
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Whether its condition Ready is True."""
+    """Whether the pod's condition Ready is True."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def revision_of(pod: Mapping[str, Any]) -> str:
-    """Hash of its revision; empty: none."""
+    """Hash of the pod's revision; empty: none."""
     labels = pod["metadata"].get("labels") or {}
     name: str = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or ""
     return name.rpartition("-")[2]
 
 
 def restarts_of(pod: Mapping[str, Any]) -> int:
-    """Restarts of all its containers."""
+    """Sum of the restarts of the pod's containers."""
     return sum(
         status.get("restartCount", 0) for status in (pod.get("status") or {}).get("containerStatuses") or ()
     )
 
 
 def age(created: str | None, now: float) -> str:
-    """`45s`, `5m`, `3h20m`, `3d`: as kubectl's tables have it."""
+    """Age as in kubectl's tables: `45s`, `5m`, `3h20m`, `3d`."""
     from pykruise.kube.clock import parse_time
     from pykruise.kube.values.durations import short_duration
 

@@ -1,9 +1,9 @@
-"""Output formats of `-o`: json, yaml, kyaml, name, jsonpath, go-template; without it one line `deployment.apps/web
-paused`.
+"""Output formats of `-o`: json, yaml, kyaml, name, jsonpath, go-template. Without `-o` the output is one line such as
+`deployment.apps/web paused`.
 
 Call, operation ──▶ printer_of() ──▶ Printer.show(info)
 
-YAML is written as kubectl writes it. Key order: JSON and kyaml keep the API server's, YAML sorts.
+YAML has kubectl's style. JSON and kyaml keep the API server's key order; YAML sorts the keys.
 """
 
 import json
@@ -34,7 +34,7 @@ Show = Callable[[Any], str]
 
 
 class Printer:
-    """Shows one object after the other, as the flags say."""
+    """Formats objects in the format of the flags, sequentially."""
 
     def __init__(self, show: Callable[[Info, str], str], *, separator: str = "", suffix: str = "") -> None:
         self._show = show
@@ -43,14 +43,14 @@ class Printer:
         self._count = 0
 
     def text(self, info: Info, operation: str = "") -> str:
-        """Output for an object, line ends included."""
+        """Output for one object, with line ends."""
         self._count += 1
         before = self._separator if self._count > 1 else ""
         return before + self._show(info, f"{operation}{self._suffix}" if operation else "")
 
 
 def printer_of(call: CommandCall, *, dry_run: str = "none") -> Printer:
-    """The printer that `-o`, `--template` and `--dry-run` ask for. Raises KubectlError for an unknown format."""
+    """Printer for the values of `-o`, `--template` and `--dry-run`. Raises KubectlError for an unknown format."""
     output = call.text("output")
     suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
     if not output and not call.text("template"):
@@ -75,7 +75,7 @@ def formatter(
     allowed: Sequence[str] = FORMATS,
     allow_missing: bool = True,
 ) -> Show:
-    """How a document is written in a format. `keeps`: managedFields too."""
+    """Function that formats a document. `keeps`: with managedFields. Raises KubectlError for an unknown format."""
 
     def prepared(show: Show) -> Show:
         return lambda document: show(
@@ -92,12 +92,12 @@ def formatter(
         case "jsonpath" | "jsonpath-file" | "jsonpath-as-json":
             from pykruise.cli.kubectl.jsonpath import JsonPath
 
-            path = JsonPath(_argument(name, argument), allow_missing=allow_missing)
+            path = JsonPath(_template_argument(name, argument), allow_missing=allow_missing)
             return path.as_json if name == "jsonpath-as-json" else path.text
         case "go-template" | "go-template-file" | "template" | "templatefile":
             from pykruise.cli.kubectl.go_template import render
 
-            text = _argument(name, argument)
+            text = _template_argument(name, argument)
             return lambda document: render(text, document)
     raise KubectlError(
         f'unable to match a printer suitable for the output format "{name}", allowed formats are:'
@@ -105,7 +105,7 @@ def formatter(
     )
 
 
-def _argument(name: str, argument: str) -> str:
+def _template_argument(name: str, argument: str) -> str:
     if not argument:
         raise KubectlError("template format specified but no template given")
     if name not in ("jsonpath-file", "go-template-file", "templatefile"):
@@ -117,7 +117,7 @@ def _argument(name: str, argument: str) -> str:
 
 
 def without_managed_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The document without the list of who set what; of a list each item."""
+    """The document without managedFields; for a list, each item without them."""
     if isinstance(items := document.get("items"), list):
         return {**document, "items": [without_managed_fields(item) for item in items]}
     meta = document.get("metadata")
@@ -128,7 +128,7 @@ def without_managed_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _without_empty_times(value: Any) -> Any:
-    """Without `creationTimestamp: null`, which older API servers write into templates."""
+    """The value without `creationTimestamp: null`, which older API servers write into templates."""
     if isinstance(value, Mapping):
         return {
             name: _without_empty_times(part)
@@ -139,7 +139,7 @@ def _without_empty_times(value: Any) -> Any:
 
 
 def as_json(document: Any) -> str:
-    """Indented by four, as kubectl does."""
+    """JSON in kubectl's style: indented by four spaces."""
     text = json.dumps(document, indent=4, ensure_ascii=False)
     for char in "<>&":
         if char in text:
@@ -148,7 +148,9 @@ def as_json(document: Any) -> str:
 
 
 def as_yaml(document: Any) -> str:
-    """As kubectl writes it: sorted, no folding, double quotes where a text could be read as something else."""
+    """YAML in kubectl's style: sorted keys, no folding, double quotes around a string that YAML could read as another
+    type.
+    """
     import yaml
 
     class Dumper(getattr(yaml, "SafeDumper")):  # type: ignore[misc]  # noqa: B009
@@ -186,22 +188,24 @@ _KEYWORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false
 
 
 def as_kyaml(document: Any) -> str:
-    """KYAML: braces and brackets, double quotes, commas after the last too."""
-    return f"---\n{_kyaml(document, '')}\n"
+    """KYAML: braces and brackets, double quotes, a comma also after the last item."""
+    return f"---\n{_kyaml_value(document, '')}\n"
 
 
-def _kyaml(value: Any, indent: str) -> str:
+def _kyaml_value(value: Any, indent: str) -> str:
     inner = indent + "  "
     match value:
         case dict() if value:
-            lines = [f"{inner}{_kyaml_key(key)}: {_kyaml(part, inner)},\n" for key, part in value.items()]
+            lines = [
+                f"{inner}{_kyaml_key(key)}: {_kyaml_value(part, inner)},\n" for key, part in value.items()
+            ]
             return "{\n" + "".join(lines) + indent + "}"
         case dict():
             return "{}"
         case list() if value and isinstance(value[0], dict):
-            return "[" + ", ".join(_kyaml(item, indent) for item in value) + "]"
+            return "[" + ", ".join(_kyaml_value(item, indent) for item in value) + "]"
         case list() if value:
-            return "[\n" + "".join(f"{inner}{_kyaml(item, inner)},\n" for item in value) + indent + "]"
+            return "[\n" + "".join(f"{inner}{_kyaml_value(item, inner)},\n" for item in value) + indent + "]"
         case list():
             return "[]"
         case str():

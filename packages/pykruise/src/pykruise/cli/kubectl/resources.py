@@ -1,8 +1,8 @@
-"""Which objects a command is about: `TYPE NAME…`, `TYPE/NAME…`, files, folders, standard input, selectors.
+"""Selects the objects of a command: `TYPE NAME…`, `TYPE/NAME…`, files, folders, standard input, selectors.
 
-arguments ──▶ asked_for() ──▶ Asked (pure)      Asked, Session ──▶ find() ──▶ Found: objects, and what went wrong
+arguments ──▶ asked_for() ──▶ Asked (pure)      Asked, Session ──▶ find() ──▶ Found: objects, and errors
 
-Words of errors are kubectl's. One object that cannot be read does not keep the others from being found.
+Errors have kubectl's words. An object that cannot be read does not stop the search for the others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,33 +29,33 @@ _EXTENSIONS: Final = (".json", ".yaml", ".yml")
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
-    """One object, as it is stored (or as a file has it, where a command works without a cluster)."""
+    """An object as stored, or as in a file where a command works without a cluster."""
 
     resource: Resource
     namespace: str
     name: str
     document: Document
     scales: bool = False
-    """Whether the API server serves its scale subresource."""
+    """Whether the API server serves the object's scale subresource."""
 
     @property
     def label(self) -> str:
-        """`deployments.apps "web"`, as errors name it."""
+        """Name in error messages: `deployments.apps "web"`."""
         return f'{self.resource} "{self.name}"'
 
     @property
     def short(self) -> str:
-        """`deployment.apps/web`, as results name it."""
+        """Name in results: `deployment.apps/web`."""
         group = f".{self.resource.group}" if self.resource.group else ""
         return f"{self.resource.kind.lower()}{group}/{self.name}"
 
     def with_document(self, document: Document) -> "Info":
-        """The same object after a change."""
+        """The same object with a changed document."""
         return msgspec.structs.replace(self, document=document)
 
 
 class ResourceRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Selection by arguments: pairs of a type and a name; or types, all of whose objects are selected."""
+    """Objects that the arguments name: pairs of type and name, or types of which all objects are selected."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     types: tuple[str, ...] = ()
@@ -69,11 +69,11 @@ class SelectedObjects(msgspec.Struct, frozen=True, kw_only=True):
     """Errors in the order of the arguments."""
 
     def one(self) -> Info:
-        """The only object. Raises what went wrong, or KubectlError."""
+        """The only selected object. Raises the first error, or KubectlError."""
         if self.errors:
             raise self.errors[0]
         if len(self.infos) != 1:
-            raise KubectlError(f"exactly one resource is wanted here, {len(self.infos)} were given")
+            raise KubectlError(f"exactly one resource is required here, {len(self.infos)} were given")
         return self.infos[0]
 
 
@@ -85,13 +85,13 @@ _MIXED: Final = (
 
 
 def asked_for(arguments: Sequence[str], *, allow_all: bool, program: str = "kubectl") -> ResourceRequest:
-    """Selection of the arguments. `allow_all`: a type alone means all of its objects. Raises KubectlError."""
+    """Parse the arguments. `allow_all`: a type without a name selects all objects of the type. Raises KubectlError."""
     if not arguments:
         return ResourceRequest()
     if any("/" in argument for argument in arguments):
         if not all("/" in argument for argument in arguments):
             raise KubectlError(_MIXED.format(program=program))
-        return ResourceRequest(pairs=tuple(_pair(argument) for argument in arguments))
+        return ResourceRequest(pairs=tuple(_parse_pair(argument) for argument in arguments))
     types = tuple(part for part in arguments[0].split(",") if part)
     if len(arguments) == 1:
         if not allow_all:
@@ -100,7 +100,7 @@ def asked_for(arguments: Sequence[str], *, allow_all: bool, program: str = "kube
     return ResourceRequest(pairs=tuple((type_, name) for type_ in types for name in arguments[1:]))
 
 
-def _pair(argument: str) -> tuple[str, str]:
+def _parse_pair(argument: str) -> tuple[str, str]:
     parts = argument.split("/")
     if len(parts) != 2:
         raise KubectlError("arguments in resource/name form may not have more than one slash")
@@ -117,8 +117,11 @@ async def find(
     needed: str = "required resource not specified",
     is_local: bool = False,
 ) -> SelectedObjects:
-    """The objects that arguments and `-f`, `-k`, `-l`, `--all` and `-A` name. Raises KubectlError for what cannot be
-    meant; `needed` is said when nothing was named. `is_local`: files as they are, no cluster is asked."""
+    """Find the objects that the arguments and `-f`, `-k`, `-l`, `--all` and `-A` select.
+
+    Raises KubectlError for invalid combinations, and with the text `needed` when nothing was named. `is_local`: takes
+    the objects of files without reading the cluster.
+    """
     call = session.call
     files, selector = call.listed("filename"), call.text("selector")
     if call.is_on("all") and selector:
@@ -128,7 +131,7 @@ async def find(
             raise KubectlError(
                 "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
             )
-        return await _of_files(session, is_local=is_local)
+        return await _find_in_files(session, is_local=is_local)
     if not arguments:
         raise KubectlError(needed)
     wants_all = allow_all or call.is_on("all") or bool(selector)
@@ -137,10 +140,10 @@ async def find(
         raise KubectlError("setting 'all' parameter but found a non empty selector. ")
     if asked.pairs and selector:
         raise KubectlError("name cannot be provided when a selector is specified")
-    return await (_of_types(session, asked.types) if asked.types else _of_pairs(session, asked.pairs))
+    return await (_find_types(session, asked.types) if asked.types else _find_pairs(session, asked.pairs))
 
 
-async def _of_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> SelectedObjects:
+async def _find_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> SelectedObjects:
     mapper = await session.mapper()
     infos: list[Info] = []
     errors: list[Error] = []
@@ -154,7 +157,7 @@ async def _of_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> Selec
 
 
 async def get(session: Session, served: ServedResource, name: str, namespace: str = "") -> Info:
-    """One object as it is stored now. Raises NotFoundError."""
+    """Read an object. Raises NotFoundError."""
     client = await session.client()
     there = (namespace or await session.namespace()) if served.resource.namespaced else ""
     raw = await client.get(served.resource, there, name)
@@ -167,7 +170,7 @@ async def get(session: Session, served: ServedResource, name: str, namespace: st
     )
 
 
-async def _of_types(session: Session, words: Sequence[str]) -> SelectedObjects:
+async def _find_types(session: Session, words: Sequence[str]) -> SelectedObjects:
     mapper, namespace = await session.mapper(), await session.namespace()
     everywhere = session.call.is_on("all-namespaces")
     infos: list[Info] = []
@@ -184,7 +187,7 @@ async def _of_types(session: Session, words: Sequence[str]) -> SelectedObjects:
 
 
 async def reread(session: Session, info: Info) -> Info:
-    """The object as it is stored now. Raises NotFoundError when it is gone."""
+    """Read an object again. Raises NotFoundError when it was deleted."""
     client = await session.client()
     return info.with_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
 
@@ -192,7 +195,7 @@ async def reread(session: Session, info: Info) -> Info:
 async def refuse_existing(
     session: Session, resource: Resource, namespace: str, name: str, what: object
 ) -> None:
-    """Raises KubectlError when there is such an object already; `what`: how its type is called."""
+    """Raise KubectlError when the object already exists. `what`: type in the message."""
     client = await session.client()
     with suppress(NotFoundError):
         await client.get(resource, namespace, name)
@@ -202,7 +205,7 @@ async def refuse_existing(
 async def list_all(
     session: Session, served: ServedResource, namespace: str, *, selector: str | None = None
 ) -> list[Info]:
-    """All objects of a resource in a namespace, or everywhere."""
+    """List all objects of a resource in a namespace; an empty namespace: in all namespaces."""
     client = await session.client()
     resource = served.resource
     listed = await client.list(
@@ -229,7 +232,7 @@ async def list_all(
 # ── files ────────────────────────────────────────────────────────────────────
 
 
-async def _of_files(session: Session, *, is_local: bool) -> SelectedObjects:
+async def _find_in_files(session: Session, *, is_local: bool) -> SelectedObjects:
     documents = await read_files(session)
     if not documents:
         raise KubectlError("no objects passed to this command")
@@ -237,18 +240,21 @@ async def _of_files(session: Session, *, is_local: bool) -> SelectedObjects:
     errors: list[Error] = []
     for document in documents:
         try:
-            infos.append(await _of_document(session, document, is_local=is_local))
+            infos.append(await _find_document(session, document, is_local=is_local))
         except (KubeError, KubectlError) as error:
             errors.append(error)
     return SelectedObjects(infos=tuple(infos), errors=tuple(errors))
 
 
-async def _of_document(session: Session, document: Document, *, is_local: bool) -> Info:
+async def _find_document(session: Session, document: Document, *, is_local: bool) -> Info:
     meta = document["metadata"]
     if is_local:
         namespace = meta.get("namespace") or session.call.text("namespace")
         return Info(
-            resource=_guessed(document), namespace=namespace, name=meta.get("name", ""), document=document
+            resource=_guess_resource(document),
+            namespace=namespace,
+            name=meta.get("name", ""),
+            document=document,
         )
     mapper = await session.mapper()
     served = mapper.of_kind(document["apiVersion"], document["kind"])
@@ -264,7 +270,7 @@ async def _of_document(session: Session, document: Document, *, is_local: bool) 
 
 
 async def namespace_of(session: Session, document: Document) -> str:
-    """Where a manifest's object is. Raises KubectlError when `-n` says something else."""
+    """Namespace of a manifest's object. Raises KubectlError when `-n` names another namespace."""
     own, given = document["metadata"].get("namespace") or "", session.call.text("namespace")
     if own and given and own != given:
         raise KubectlError(
@@ -274,15 +280,15 @@ async def namespace_of(session: Session, document: Document) -> str:
     return own or await session.namespace()
 
 
-def _guessed(document: Document) -> Resource:
-    """The resource of a manifest, with no API server to ask: the plural is the lower-case kind with an s."""
+def _guess_resource(document: Document) -> Resource:
+    """Resource of a manifest without discovery: the plural is the lower-case kind with an s."""
     group, _, version = document["apiVersion"].rpartition("/")
     kind = document["kind"]
     return Resource(group, version, f"{kind.lower()}s", kind)
 
 
 async def read_files(session: Session) -> list[Document]:
-    """The objects of `-f` and `-k`."""
+    """Read the objects of `-f` and `-k`."""
     from pykruise.cli.manifests import load_documents
 
     call = session.call
@@ -339,13 +345,13 @@ async def _download(url: str) -> str:
 
 
 def kustomized(folder: str) -> str:
-    """Output of `kubectl kustomize` for a folder: kustomize is written in Go, so kubectl must be installed."""
+    """Output of `kubectl kustomize` for a folder. kustomize is a Go program, so kubectl must be installed."""
     import shutil
     import subprocess
 
     program = shutil.which("kubectl")
     if program is None:
-        raise KubectlError("-k needs kubectl in PATH, which has kustomize in it")
+        raise KubectlError("-k needs kubectl in PATH, which contains kustomize")
     done = subprocess.run([program, "kustomize", folder], capture_output=True, text=True, check=False)
     if done.returncode:
         raise KubectlError(done.stderr.strip().removeprefix("error: "))
@@ -353,5 +359,5 @@ def kustomized(folder: str) -> str:
 
 
 def typed_name(document: Any) -> str:
-    """`Deployment/web`."""
+    """Kind and name: `Deployment/web`."""
     return f"{document.get('kind')}/{document['metadata'].get('name')}"

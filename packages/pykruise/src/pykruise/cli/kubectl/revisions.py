@@ -1,4 +1,4 @@
-"""The revisions of a workload, as its kind keeps them: ReplicaSets of a Deployment, ControllerRevisions of the others.
+"""Revisions of a workload: ReplicaSets of a Deployment, ControllerRevisions of other kinds.
 
 Info, Session ──▶ read_revisions() ──▶ Revision, oldest first      the rest: pure
 """
@@ -21,7 +21,7 @@ NUMBER: Final = "deployment.kubernetes.io/revision"
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """One revision; `content`: what a rollback restores."""
+    """A revision of a workload. `content`: the fields that a rollback restores."""
 
     number: int
     content: Document
@@ -34,13 +34,13 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """Why it was made: the annotation change-cause."""
+        """Cause of the revision, from the annotation change-cause."""
         annotations: Mapping[str, str] = self.info.document["metadata"].get("annotations") or {}
         return annotations.get(CHANGE_CAUSE, "")
 
 
 async def read_revisions(session: Session, info: Info) -> list[Revision]:
-    """Oldest first. Raises KubectlError for a kind that has none."""
+    """Read the revisions of a workload, oldest first. Raises KubectlError for a kind without revisions."""
     shown = shown_of(info.document)
     if shown is None or not shown.verbs.history:
         kind = info.document.get("kind")
@@ -59,9 +59,9 @@ async def read_revisions(session: Session, info: Info) -> list[Revision]:
 
 def revisions_in(listed: Iterable[Info], owner: Info, shown: Shown) -> list[Revision]:
     """Revisions of the workload, oldest first."""
-    owned = [info for info in listed if _is_of(info, owner, shown)]
+    owned = [info for info in listed if _belongs_to(info, owner, shown)]
     is_sets = shown.verbs.history == "replicasets"
-    revisions = [_of_set(info) if is_sets else _of_revision(info) for info in owned]
+    revisions = [_from_replica_set(info) if is_sets else _from_controller_revision(info) for info in owned]
     return sorted(revisions, key=lambda revision: revision.number)
 
 
@@ -74,7 +74,7 @@ def _selector_of(info: Info, shown: Shown) -> str:
     return format_label_selector(selector) if selector else ""
 
 
-def _is_of(info: Info, owner: Info, shown: Shown) -> bool:
+def _belongs_to(info: Info, owner: Info, shown: Shown) -> bool:
     if shown.verbs.revision_label:
         labels = info.document["metadata"].get("labels") or {}
         return bool(labels.get(shown.verbs.revision_label) == owner.name)
@@ -83,7 +83,7 @@ def _is_of(info: Info, owner: Info, shown: Shown) -> bool:
     return any(ref.get("controller") and ref.get("uid") == uid for ref in owners)
 
 
-def _of_set(info: Info) -> Revision:
+def _from_replica_set(info: Info) -> Revision:
     annotations = info.document["metadata"].get("annotations") or {}
     return Revision(
         number=int(annotations.get(NUMBER, 0)),
@@ -92,7 +92,7 @@ def _of_set(info: Info) -> Revision:
     )
 
 
-def _of_revision(info: Info) -> Revision:
+def _from_controller_revision(info: Info) -> Revision:
     content = get_path(info.document, "data", "spec", default={}) or {}
     return Revision(number=info.document.get("revision", 0), content=_without_directives(content), info=info)
 
@@ -104,12 +104,12 @@ def _without_directives(value: Any) -> Any:
 
 
 def of_number(revisions: Sequence[Revision], number: int) -> Revision | None:
-    """The revision of this number."""
+    """The revision with this number."""
     return next((revision for revision in revisions if revision.number == number), None)
 
 
 def templates(revision: Revision, shown: Shown) -> list[Document]:
-    """The pod templates in a revision."""
+    """Pod templates of a revision."""
     document = {"spec": revision.content}
     templates = [get_path(document, *path.split(".")) for path in shown.templates]
     if not shown.templates:
@@ -118,7 +118,7 @@ def templates(revision: Revision, shown: Shown) -> list[Document]:
 
 
 def history_table(revisions: Sequence[Revision]) -> str:
-    """`REVISION  CHANGE-CAUSE` and a row for each."""
+    """Table with the head `REVISION  CHANGE-CAUSE` and a row for each revision."""
     if not revisions:
         return "No rollout history found."
     width = max(len("REVISION"), *(len(str(revision.number)) for revision in revisions)) + 2
@@ -130,7 +130,7 @@ def history_table(revisions: Sequence[Revision]) -> str:
 
 
 def revision_differences(old: Revision, new: Revision) -> list[str]:
-    """Changes from one revision to the next, a line for each field, without the hash of a ReplicaSet's template."""
+    """Changes between two revisions, a line for each field, without the hash label of a ReplicaSet's template."""
     return differences(_without_hash(old), _without_hash(new))
 
 
@@ -142,8 +142,41 @@ def _without_hash(revision: Revision) -> Document:
     return content
 
 
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """Differences from one revision to the next, a line for each field: `path: old → new`."""
+_MEANINGFUL_WHEN_EMPTY: Final = frozenset(
+    {"emptyDir", "downwardAPI", "projected", "unorderedUpdate", "pause"}
+)
+"""Fields that have a meaning although they are empty; so has each label selector."""
+
+
+def _has_meaning_when_empty(name: str) -> bool:
+    return name in _MEANINGFUL_WHEN_EMPTY or (name.lower().endswith("selector") and name != "nodeSelector")
+
+
+def _drop_empty(value: Any) -> Any:
+    """The value without empty maps, empty lists and null, which Kubernetes' defaults create for an absent field.
+    None: nothing is left."""
+    if isinstance(value, list):
+        return [{} if item == {} else _drop_empty(item) for item in value] or None
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _drop_empty(part) for name, part in value.items()}
+    kept = {
+        name: {} if part is None else part
+        for name, part in kept.items()
+        if part is not None or (_has_meaning_when_empty(name) and value[name] is not None)
+    }
+    return kept or None
+
+
+def differences(old: Any, new: Any) -> list[str]:
+    """Differences between two values, a line for each field: `path: old → new`.
+
+    An absent field and an empty one are the same for users and for Kubernetes: `resources: {}`.
+    """
+    return _differences(_drop_empty(old), _drop_empty(new), "")
+
+
+def _differences(old: Any, new: Any, path: str) -> list[str]:
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):
@@ -151,15 +184,15 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
         return [
             line
             for name in names
-            for line in differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+            for line in _differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
         ]
     if _is_named(old) and _is_named(new):
         olds, news = ({item["name"]: item for item in listed} for listed in (old, new))
         names = [*olds, *(item for item in news if item not in olds)]
         return [
-            line for name in names for line in differences(olds.get(name), news.get(name), f"{path}[{name}]")
+            line for name in names for line in _differences(olds.get(name), news.get(name), f"{path}[{name}]")
         ]
-    return [f"{path}: {_text(old)} → {_text(new)}"]
+    return [f"{path}: {_value_text(old)} → {_value_text(new)}"]
 
 
 def _is_named(value: Any) -> bool:
@@ -170,7 +203,7 @@ def _is_named(value: Any) -> bool:
     )
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return "(none)"
     from pykruise.kube.values.go_text import go_json

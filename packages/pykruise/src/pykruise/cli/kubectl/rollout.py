@@ -1,4 +1,4 @@
-"""`rollout history, undo, pause, resume, restart, approve`: what each does to an object, and the few lines around it.
+"""Commands `rollout history, undo, pause, resume, restart, approve`: their changes of an object, and their output.
 
 (object, arguments) ──▶ paused(), restarted(), undo_patch(), … (pure) ──▶ changing.py ──▶ printing.py
 """
@@ -39,7 +39,7 @@ RESTARTED_AT: Final = "RESTARTED_AT"
 async def each(
     session: Session, selection: SelectedObjects, do: Callable[[Info], Awaitable[None]]
 ) -> list[Error]:
-    """Do it to each object; what fails does not stop the rest. The errors, those of finding first."""
+    """Call `do` for each object; an error does not stop the others. Return the errors, those of the selection first."""
     errors = list(selection.errors)
     for info in selection.infos:
         try:
@@ -53,7 +53,7 @@ async def each(
 
 
 def put(document: Document, path: tuple[str, ...], value: Any) -> None:
-    """Set a field, with what is around it."""
+    """Set a field, and create the objects that contain it. A value of None removes the field."""
     for name in path[:-1]:
         if not isinstance(document.get(name), dict):
             document[name] = {}
@@ -65,7 +65,9 @@ def put(document: Document, path: tuple[str, ...], value: Any) -> None:
 
 
 def set_paused(document: Document, *, label: str, is_paused: bool) -> None:
-    """Pause or resume. Raises ResourceError when the kind cannot be paused, or is it already."""
+    """Pause or resume a rollout. Raises ResourceError when the kind cannot be paused, or the rollout already is in
+    this state.
+    """
     shown = shown_of(document)
     field = None if shown is None else shown.fields.get("paused")
     if shown is None or field is None:
@@ -97,7 +99,7 @@ async def _set_paused(session: Session, *, is_paused: bool) -> list[Error]:
 async def _change_each(
     session: Session, operation: str, mutate: Callable[[str, Document], None]
 ) -> list[Error]:
-    """Change each object that is named, and show it. `mutate` gets its label and a copy."""
+    """Change each selected object and print it. `mutate` gets the object's label and a copy of its document."""
     selection = await find(session, session.call.arguments)
     show = _Show(session, operation)
 
@@ -109,7 +111,7 @@ async def _change_each(
 
 
 class _Show:
-    """Shows objects after an operation; the printer is made for the first of them, as kubectl does."""
+    """Prints objects after an operation. The printer is created for the first object, as in kubectl."""
 
     def __init__(self, session: Session, operation: str) -> None:
         self._session = session
@@ -127,7 +129,7 @@ class _Show:
 
 
 def restart_template(document: Document, *, label: str, at: str) -> None:
-    """Change the template so that every pod is made anew. Raises ResourceError."""
+    """Change the template so that every pod is replaced. Raises ResourceError."""
     shown = shown_of(document)
     if shown is None or not shown.verbs.restart:
         raise ResourceError(f"{label} restarting is not supported")
@@ -167,7 +169,7 @@ async def restart(session: Session) -> list[Error]:
 
 
 def approval(document: Mapping[str, Any], *, label: str) -> Document:
-    """The merge patch of a Rollout's status that lets it go on. Raises ResourceError."""
+    """Merge patch of a Rollout's status that approves the current step. Raises ResourceError."""
     if (group_of(document), document.get("kind")) != (ROLLOUTS, "Rollout"):
         raise ResourceError(f"{label} approving is not supported")
     status = document.get("status") or {}
@@ -217,27 +219,27 @@ async def history(session: Session) -> list[Error]:
             return
         if chosen is None:
             body = history_table(revisions)
-            show(info, f"\n{body}{_changes(revisions) if call.is_on('diff') else ''}")
+            show(info, f"\n{body}{_changes_text(revisions) if call.is_on('diff') else ''}")
             return
         shown = shown_of(info.document)
         assert shown is not None
         text = "".join(described(template) for template in templates(chosen, shown))
         if call.is_on("diff"):
-            text += _changes([item for item in revisions if item.number <= number][-2:])
+            text += _changes_text([item for item in revisions if item.number <= number][-2:])
         show(info, f"with revision #{number}\n{text}")
 
     return await each(session, selection, do)
 
 
 def _shown_revision(info: Info, revision: Revision) -> Info:
-    """Output of `-o`: a ReplicaSet itself; for other kinds the object as it was with that revision."""
+    """Object for `-o`: the ReplicaSet, or for other kinds the object with that revision's spec."""
     if revision.info.resource.kind == "ReplicaSet":
         return revision.info
     return info.with_document({**info.document, "spec": {**info.document["spec"], **revision.content}})
 
 
-def _changes(revisions: list[Revision]) -> str:
-    """Changes of each revision against the previous one."""
+def _changes_text(revisions: list[Revision]) -> str:
+    """Changes of each revision compared with the previous one, as text."""
     said = ""
     for old, new in itertools.pairwise(revisions):
         lines = revision_differences(old, new)
@@ -259,7 +261,7 @@ _KEPT_ANNOTATIONS: Final = frozenset(
         "deprecated.deployment.rollback.to",
     }
 )
-"""A Deployment's own, which do not come back with a ReplicaSet's."""
+"""Annotations of a Deployment that a rollback does not replace by the ReplicaSet's."""
 
 _PREVIOUSLY_APPLIED: Final = (
     "resource {plural}/{name} was previously managed with 'kubectl apply'. Rolling back will not update the"
@@ -269,7 +271,7 @@ _PREVIOUSLY_APPLIED: Final = (
 
 
 def target_of(document: Document, revisions: list[Revision], number: int) -> Revision:
-    """The revision that is rolled back to. Raises KubectlError."""
+    """The revision to roll back to. Raises KubectlError."""
     shown = shown_of(document)
     is_deployment = shown is not None and shown.verbs.history == "replicasets"
     if number:
@@ -279,7 +281,7 @@ def target_of(document: Document, revisions: list[Revision], number: int) -> Rev
         return revision
     if is_deployment and _is_in_canary(document) and revisions:
         newest = revisions[-1]
-        is_same = _template_of(newest.content) == _template_of(document["spec"])
+        is_same = _template_without_hash(newest.content) == _template_without_hash(document["spec"])
         return revisions[-2] if is_same and len(revisions) > 1 else newest
     if len(revisions) < 2:
         name = quoted(document["metadata"]["name"])
@@ -292,7 +294,7 @@ def target_of(document: Document, revisions: list[Revision], number: int) -> Rev
 
 
 def _is_in_canary(document: Document) -> bool:
-    """Whether a Rollout holds a paused Deployment, whose new template no ReplicaSet has yet."""
+    """Whether a Rollout paused the Deployment, so that no ReplicaSet has its new template yet."""
     annotations = document["metadata"].get("annotations") or {}
     return bool(
         get_path(document, "spec", "paused")
@@ -301,18 +303,18 @@ def _is_in_canary(document: Document) -> bool:
     )
 
 
-def _template_of(spec: Mapping[str, Any]) -> Document:
-    """Without the label that only the ReplicaSet's has."""
+def _template_without_hash(spec: Mapping[str, Any]) -> Document:
+    """The pod template without the hash label of a ReplicaSet."""
     template: Document = deep_copy(spec["template"])
     ((template.get("metadata") or {}).get("labels") or {}).pop("pod-template-hash", None)
     return template
 
 
 def undo_patch(document: Document, target: Revision, shown: Shown) -> list[dict[str, Any]]:
-    """The JSON patch that restores a revision, whole; empty: it is there already."""
+    """JSON patch that restores a revision completely; empty: the object already has it."""
     if shown.verbs.history == "replicasets":
-        template = _template_of(target.content)
-        if template == _template_of(document["spec"]):
+        template = _template_without_hash(target.content)
+        if template == _template_without_hash(document["spec"]):
             return []
         return [
             {"op": "replace", "path": "/spec/template", "value": template},
@@ -353,7 +355,7 @@ async def undo(session: Session) -> list[Error]:
     call = session.call
     selection = await find(session, call.arguments)
     if call.is_on("fast"):
-        return await each(session, selection, lambda info: _back_fast(session, info))
+        return await each(session, selection, lambda info: _return_fast(session, info))
     show, dry_run = _Show(session, "rolled back"), dry_run_of(call, session.warn)
     done: set[tuple[str, str, str]] = set()
 
@@ -388,7 +390,7 @@ async def undo(session: Session) -> list[Error]:
 
 
 async def workload_of(session: Session, info: Info) -> Info:
-    """The workload that a Rollout is about; any other object itself."""
+    """The workload of a Rollout; any other object is returned unchanged."""
     if group_of(info.document) != ROLLOUTS or info.document.get("kind") != "Rollout":
         return info
     spec = info.document.get("spec") or {}
@@ -402,7 +404,7 @@ async def workload_of(session: Session, info: Info) -> Info:
 
 
 def fast_step(document: Document) -> tuple[str, int]:
-    """Which part of a Rollout's status goes back to which step: the largest earlier one without traffic.
+    """Field of a Rollout's status and the step that `--fast` returns to: the largest earlier step without traffic.
 
     Raises KubectlError.
     """
@@ -422,7 +424,7 @@ def fast_step(document: Document) -> tuple[str, int]:
     for number in range(current - 1, 0, -1):
         step = steps[number - 1]
         if str(step.get("traffic") or "0%") in ("0%", "0"):
-            share = _share(step.get("replicas"))
+            share = _share_of(step.get("replicas"))
             if share > best_share:
                 best, best_share = number, share
     if not best:
@@ -430,12 +432,12 @@ def fast_step(document: Document) -> tuple[str, int]:
     return field, best
 
 
-def _share(replicas: Any) -> float:
+def _share_of(replicas: Any) -> float:
     text = str(replicas if replicas is not None else 0)
     return float(text.removesuffix("%") or 0)
 
 
-async def _back_fast(session: Session, info: Info) -> None:
+async def _return_fast(session: Session, info: Info) -> None:
     field, step = fast_step(info.document)
     body = {"status": {field: {"nextStepIndex": step}}}
     changed = await patch(session, info, body, manager=MANAGER, subresource="status")

@@ -1,7 +1,8 @@
-"""`rollout status`: waits until rollouts are done, says each line once, and at the end why one waits.
+"""Command `rollout status`: waits until rollouts are done, prints each changed line once, and at the end why a
+rollout waits.
 
 find() ──▶ for each object: watch ──statuses.py──▶ lines ──▶ exit code 0 done, 1 failed or out of time
-                                                    └── not done: what `explain` says, on standard error
+                                                    └── not done: the output of `explain`, on standard error
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from pykruise.kube.ids import Key
 
 
 class TimedOutError(KubectlError):
-    """It took longer than `--timeout`."""
+    """The rollout took longer than `--timeout`."""
 
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ async def status(session: Session) -> list[Error]:
     if (number := call.number("revision")) < 0:
         raise KubectlError(f"revision must be a positive integer: {number}")
     if (until := call.text("until")) not in ("", "done", "partition"):
-        raise KubectlError(f"--until={until}: there is done and partition")
+        raise KubectlError(f"--until={until}: must be done or partition")
     if (output := call.text("output")) not in ("", "json"):
         raise KubectlError(
             f'unable to match a printer suitable for the output format "{output}", allowed formats are: json'
@@ -72,15 +73,15 @@ async def status(session: Session) -> list[Error]:
 
 
 async def _follow(session: Session, info: Info, timeout_s: float | None) -> tuple[_Outcome, Error | None]:
-    """Say its lines until it is done; what went wrong."""
+    """Print the lines of a rollout until it is done. Return the outcome and the error."""
     progress: RolloutStatus | None = None
     error: Error | None = None
     try:
         async with asyncio.timeout(timeout_s) if timeout_s else nullcontext():
-            async for document in _documents(session, info):
+            async for document in _watch_documents(session, info):
                 new = status_of(document, revision=session.call.number("revision"))
                 info = info.with_document(document)
-                text = await _line(session, info, new)
+                text = await _format_line(session, info, new)
                 if (progress is None or new.line != progress.line) and not session.call.text("output"):
                     session.say(text)
                 progress = new
@@ -95,7 +96,7 @@ async def _follow(session: Session, info: Info, timeout_s: float | None) -> tupl
         error = needs_a_person(info.document, progress)
     waits: tuple[dict[str, Any], ...] = ()
     if not is_enough and not isinstance(error, ApiError):
-        waits = await _say_why(session, info)
+        waits = await _explain_wait(session, info)
     outcome = _Outcome(
         kind=info.resource.kind,
         namespace=info.namespace,
@@ -112,14 +113,14 @@ def _is_enough(session: Session, status: RolloutStatus) -> bool:
     return status.is_done or (session.call.text("until") == "partition" and status.at_partition)
 
 
-async def _documents(session: Session, info: Info) -> AsyncIterator[Document]:
+async def _watch_documents(session: Session, info: Info) -> AsyncIterator[Document]:
     yield info.document
     async for document in changes_of(session, info):
         yield document
 
 
 async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
-    """The object, after each of its changes. Raises KubectlError when it is deleted."""
+    """Watch the object: yields it after each change. Raises KubectlError when it is deleted."""
     client = await session.client()
     document = info.document
     while True:
@@ -147,8 +148,8 @@ async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
         yield document
 
 
-async def _line(session: Session, info: Info, progress: RolloutStatus) -> str:
-    """The line, with the updated pods where `--detail` asks for them."""
+async def _format_line(session: Session, info: Info, progress: RolloutStatus) -> str:
+    """The status line, with `--detail` also the names of the updated pods."""
     shown = shown_of(info.document)
     if not session.call.is_on("detail") or shown is None or not shown.templates:
         return progress.line
@@ -164,8 +165,10 @@ async def _line(session: Session, info: Info, progress: RolloutStatus) -> str:
     )
 
 
-async def _say_why(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
-    """Explanation of the object, for our kinds; empty when even that cannot be read."""
+async def _explain_wait(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
+    """Print why the object waits, and return its waits; empty for other groups, or when the explanation cannot be
+    read.
+    """
     if group_of(info.document) not in GROUPS or shown_of(info.document) is None:
         return ()
     from pykruise.cli.explain import explained

@@ -1,4 +1,4 @@
-"""`scale`, `scaledown` (chosen pods go), `autoscale` and `expose`.
+"""Commands `scale`, `scaledown` (deletes chosen pods), `autoscale` and `expose`.
 
 (object, arguments) ──▶ service_for(), autoscaler_for(), scaled_down() (pure) ──▶ requests ──▶ printing.py
 """
@@ -22,6 +22,7 @@ from pykruise.kube.documents import LAST_APPLIED, Document
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, SERVICES, Resource
+from pykruise.kube.values.counts import counted
 
 HPAS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 POLL_S: Final = 0.5
@@ -32,7 +33,7 @@ SPECIFIED_DELETE: Final = "apps.kruise.io/specified-delete"
 
 
 async def scale(session: Session) -> list[Error]:
-    """`scale --replicas=N RESOURCE`, through the scale subresource."""
+    """Command `scale --replicas=N RESOURCE`, through the scale subresource."""
     call = session.call
     if "replicas" not in call.given:
         raise KubectlError('required flag(s) "replicas" not set')
@@ -62,15 +63,17 @@ async def scale(session: Session) -> list[Error]:
                 field_manager=session.field_manager("kubectl"),
             )
             if dry_run == "none" and (timeout_s := call.seconds("timeout")):
-                await _until_scaled(session, info, timeout_s)
+                await _wait_until_scaled(session, info, timeout_s)
         changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
         session.around.out(printer.text(info.with_document(changed), "scaled"))
 
     return await each(session, selection, do)
 
 
-async def _until_scaled(session: Session, info: Info, timeout_s: float) -> None:
-    """Until there are as many pods as are wanted. Raises KubectlError, in kubectl's words."""
+async def _wait_until_scaled(session: Session, info: Info, timeout_s: float) -> None:
+    """Wait until the number of pods equals the replicas of the spec. Raises KubectlError after the timeout, in
+    kubectl's words.
+    """
     client = await session.client()
     try:
         async with asyncio.timeout(timeout_s):
@@ -98,7 +101,7 @@ async def _check_preconditions(session: Session, info: Info) -> None:
 
 
 def victims_of(text: str) -> list[str]:
-    """Names in `--pods`, each once. Raises KubectlError when there is none."""
+    """Names in `--pods`, without duplicates. Raises KubectlError when there is no name."""
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
         raise KubectlError("the pods to delete are required: --pods POD1,POD2")
@@ -106,14 +109,16 @@ def victims_of(text: str) -> list[str]:
 
 
 def check_victims(names: Sequence[str], own: Sequence[Document], info: Info) -> None:
-    """Raises KubectlError for a name that is no pod of the workload."""
+    """Raise KubectlError for a name that is not a pod of the workload."""
     known = {entry["metadata"]["name"] for entry in own}
     if strange := [name for name in names if name not in known]:
         raise KubectlError(f"{info.label} has no pod {', '.join(strange)}")
 
 
 def scaled_down(document: Document, names: Sequence[str], *, by_list: bool) -> None:
-    """Fewer replicas, and the chosen pods named. Raises KubectlError when there are not so many."""
+    """Reduce the replicas by the number of chosen pods; `by_list`: add the pods to podsToDelete. Raises KubectlError
+    when replicas would be negative.
+    """
     spec = document["spec"]
     new = list(names)
     if by_list:
@@ -123,7 +128,9 @@ def scaled_down(document: Document, names: Sequence[str], *, by_list: bool) -> N
         strategy["podsToDelete"] = [*listed, *new]
     replicas = spec.get("replicas", 1) - len(new)
     if replicas < 0:
-        raise KubectlError(f"{len(new)} pods cannot go, replicas is only {spec.get('replicas', 1)}")
+        raise KubectlError(
+            f"{counted(len(new), 'pod')} cannot be deleted, replicas is only {spec.get('replicas', 1)}"
+        )
     spec["replicas"] = replicas
 
 
@@ -144,7 +151,7 @@ async def scale_down(session: Session) -> list[Error]:
     printer = printer_of(call, dry_run=dry_run)
     by_list = shown.verbs.victims == "podsToDelete"
     if not by_list:
-        names = await _marked(session, info, names, dry_run)
+        names = await _mark_victims(session, info, names, dry_run)
     changed = await change(
         session, info, lambda document: scaled_down(document, names, by_list=by_list), manager="kubectl-scale"
     )
@@ -154,8 +161,8 @@ async def scale_down(session: Session) -> list[Error]:
     return []
 
 
-async def _marked(session: Session, info: Info, names: Sequence[str], dry_run: str) -> list[str]:
-    """Marks pods to be deleted first; those that were not marked yet."""
+async def _mark_victims(session: Session, info: Info, names: Sequence[str], dry_run: str) -> list[str]:
+    """Set the label that lets the controller delete these pods first. Return the pods that did not have it yet."""
     client = await session.client()
     new = []
     for name in names:
@@ -182,7 +189,7 @@ async def _marked(session: Session, info: Info, names: Sequence[str], dry_run: s
 def autoscaler_for(
     document: Document, *, name: str, least: int, most: int, metrics: Sequence[Document]
 ) -> Document:
-    """A HorizontalPodAutoscaler for a workload. `least` -1: the cluster's default."""
+    """A HorizontalPodAutoscaler for a workload. `least` below 1: the cluster's default."""
     meta = document["metadata"]
     made: Document = {
         "kind": "HorizontalPodAutoscaler",
@@ -203,7 +210,7 @@ def autoscaler_for(
 
 
 def metric_for(resource: str, text: str) -> Document:
-    """`80%` of what is requested, or an amount. Raises KubectlError."""
+    """Metric of a target: `80%` of the requests, or an average quantity. Raises KubectlError."""
     from pykruise.kube.values.quantities import format_quantity
 
     if text.endswith("%"):
@@ -264,7 +271,9 @@ async def create_and_show(
     manager: str,
     shown: Document | None = None,
 ) -> Info:
-    """Create an object, as a dry run where asked for, and show it. `shown`: what a dry run on the client prints."""
+    """Create an object, as a dry run with `--dry-run`, and print it. `shown`: object that a dry run on the client
+    prints.
+    """
     dry_run = dry_run_of(session.call, session.warn)
     if session.is_namespace_given and resource.namespaced:
         document = _in_namespace(document, namespace)
@@ -296,7 +305,7 @@ def _in_namespace(document: Document, namespace: str) -> Document:
 
 
 def ports_of(document: Document) -> list[tuple[int, str]]:
-    """Ports of its containers, or of a Service, with their protocols."""
+    """Ports of the containers, or of a Service, with their protocols."""
     if document.get("kind") == "Service":
         return [(port["port"], port.get("protocol") or "TCP") for port in document["spec"].get("ports") or ()]
     specs = [template["spec"] for template in templates_of(document)] or [document.get("spec") or {}]
@@ -309,7 +318,7 @@ def ports_of(document: Document) -> list[tuple[int, str]]:
 
 
 def labels_for(document: Document) -> dict[str, str]:
-    """Labels by which a Service finds its pods. Raises KubectlError."""
+    """Labels for the selector of a Service. Raises KubectlError."""
     kind = document.get("kind")
     if kind == "Pod":
         labels = document["metadata"].get("labels")
@@ -336,13 +345,13 @@ _NO_SELECTOR: Final = "couldn't retrieve selectors via --selector flag or intros
 
 
 def service_for(document: Document, given: Mapping[str, str]) -> Document:
-    """The Service that exposes an object. `given`: flags by name, those that were not given are missing.
+    """The Service that exposes an object. `given`: the given flags by name.
 
     Raises KubectlError.
     """
     meta = document["metadata"]
-    selector = _pairs(given["selector"]) if given.get("selector") else labels_for(document)
-    labels = _pairs(given["labels"]) if given.get("labels") else dict(meta.get("labels") or {})
+    selector = _parse_pairs(given["selector"]) if given.get("selector") else labels_for(document)
+    labels = _parse_pairs(given["labels"]) if given.get("labels") else dict(meta.get("labels") or {})
     name = given.get("name") or str(meta["name"])[:63]
     spec: Document = {
         "ports": _service_ports(document, given),
@@ -363,7 +372,7 @@ def service_for(document: Document, given: Mapping[str, str]) -> Document:
     }
 
 
-def _pairs(text: str) -> dict[str, str]:
+def _parse_pairs(text: str) -> dict[str, str]:
     pairs = {}
     for part in filter(None, text.split(",")):
         name, sign, value = part.partition("=")
@@ -420,7 +429,7 @@ async def expose(session: Session) -> list[Error]:
             raise KubectlError(f"cannot expose a {info.document.get('kind')}{f'.{group}' if group else ''}")
         made = service_for(info.document, given)
         if text := call.text("overrides"):
-            made = apply_merge_patch(made, _overrides(text))
+            made = apply_merge_patch(made, _parse_overrides(text))
         if call.is_on("save-config"):
             put_last_applied(made)
         shown = {**made, "status": {"loadBalancer": {}}}
@@ -437,7 +446,7 @@ async def expose(session: Session) -> list[Error]:
     return await each(session, selection, do)
 
 
-def _overrides(text: str) -> Document:
+def _parse_overrides(text: str) -> Document:
     try:
         overrides = orjson.loads(text)
     except ValueError as error:
@@ -448,7 +457,7 @@ def _overrides(text: str) -> Document:
 
 
 def put_last_applied(document: Document) -> None:
-    """Stores the document that `kubectl apply` will compare with."""
+    """Store the document in the annotation that `kubectl apply` compares with."""
     from pykruise.kube.values.go_text import go_json
 
     text = go_json(document, sort_keys=True) + "\n"

@@ -1,8 +1,8 @@
-"""One run of a command: which cluster, which namespace, what is printed where.
+"""State of one command: its cluster, its namespace and its output.
 
 Call, Surroundings ──▶ Session ──▶ client(), mapper(), objects(…) (resources.py), show(…) (printing.py)
 
-Connects when it is first asked to: a command that only reads a file needs no cluster.
+A session connects at the first request: a command that only reads a file needs no cluster.
 """
 
 import os
@@ -26,7 +26,7 @@ from pykruise.kube.config.kubeconfig import Overrides
 
 
 class Reached(Protocol):
-    """A cluster that can be asked."""
+    """A connected cluster."""
 
     @property
     def transport(self) -> Transport: ...
@@ -37,14 +37,14 @@ class Reached(Protocol):
 
 
 class ClusterConnection(msgspec.Struct, frozen=True):
-    """A connected cluster: see Reached."""
+    """A connected cluster; implements Reached."""
 
     transport: Transport
     namespace: str
 
 
 async def connect(call: CommandCall) -> Reached:
-    """The cluster that the global flags and the kubeconfig name. Raises ConfigurationError."""
+    """Connect to the cluster of the global flags and the kubeconfig. Raises ConfigurationError."""
     from pykruise.kube.config.kubeconfig import load
     from pykruise.kube.http.transport import HttpTransport
 
@@ -56,7 +56,7 @@ async def connect(call: CommandCall) -> Reached:
 
 
 def global_arguments(call: CommandCall) -> list[str]:
-    """The global flags of a command line, as arguments for kubectl; without the namespace."""
+    """Global flags of a command line as arguments for kubectl, without the namespace."""
     arguments = []
     for flag in GLOBAL:
         if flag.name not in call.given or flag.name == "namespace":
@@ -74,14 +74,14 @@ def _as_text(value: object) -> str:
 
 
 TRACED_FROM = 6
-"""The verbosity from which requests are said."""
+"""Verbosity from which requests are logged."""
 
 _OF_CLUSTER = ("server", "certificate-authority", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
 _OF_USER = ("client-certificate", "client-key", "token", "username", "password", "as", "as-uid")
 
 
 def overrides_of(call: CommandCall) -> Overrides:
-    """Values of the global flags that replace those of the kubeconfig. Paths are the working directory's."""
+    """Values of global flags that replace the kubeconfig's. Relative paths start at the working directory."""
 
     def given(names: tuple[str, ...]) -> dict[str, object]:
         return {
@@ -103,7 +103,7 @@ _PATHS = frozenset({"certificate-authority", "client-certificate", "client-key"}
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything outside the command: tests have their own."""
+    """Environment of a command: output, input, cluster and clock. Tests replace it."""
 
     out: Callable[[str], object] = sys.stdout.write
     err: Callable[[str], object] = sys.stderr.write
@@ -112,14 +112,14 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = {}
     clock: Clock = system_clock
     become: Callable[[str, list[str]], int] = os.execv
-    """Replaces this process by another program, and does not return. Tests run the program and return its exit code."""
+    """Replaces this process by another program and does not return. Tests run the program and return its exit code."""
     is_terminal: bool = False
-    """Whether a person looks at `out`: colours, and lists that are drawn anew."""
+    """Whether `out` is a terminal: output has colours, and lists are redrawn."""
     program: str = "kubectl kruise"
 
 
 class _Warning(WrappedTransport):
-    """Tells of the warnings in answers, each once."""
+    """Reports the warnings in the API server's answers."""
 
     def __init__(self, inner: Transport, warn: Callable[[str], None]) -> None:
         super().__init__(inner)
@@ -134,14 +134,14 @@ class _Warning(WrappedTransport):
 
 
 class Session:
-    """See above. `async with` it: connections are closed at the end."""
+    """State of a command. An async context manager: it closes the connections at the end."""
 
     def __init__(
         self, call: CommandCall, around: Surroundings, *, command: str = "", typed: str = ""
     ) -> None:
         self.call = call
         self.typed = typed
-        """The whole command line, as `--record` notes it."""
+        """The whole command line, for `--record`."""
         self.around = around
         self.command = command
         self.warnings: list[str] = []
@@ -159,15 +159,15 @@ class Session:
     # ── saying ───────────────────────────────────────────────────────────────
 
     def say(self, text: str) -> None:
-        """A line on standard output."""
+        """Print a line on standard output."""
         self.around.out(f"{text}\n")
 
     def note(self, text: str) -> None:
-        """A line on standard error."""
+        """Print a line on standard error."""
         self.around.err(f"{text}\n")
 
     def warn(self, text: str) -> None:
-        """A warning, said once."""
+        """Print a warning, once for each text."""
         if text not in self.warnings:
             self.warnings.append(text)
             self.note(f"Warning: {text}")
@@ -179,24 +179,24 @@ class Session:
 
     @property
     def has_colours(self) -> bool:
-        """Whether a person looks, and has nothing against colours."""
+        """Whether the output is a terminal, and neither a flag nor NO_COLOR forbids colours."""
         is_plain = self.call.is_on("no-color") or self.around.environ.get("NO_COLOR")
         return self.around.is_terminal and not is_plain
 
     @property
     def ends(self) -> float | None:
-        """When the time of `--timeout` is over; None: never."""
+        """Time at which `--timeout` ends; None: no limit."""
         timeout_s = self.call.seconds("timeout")
         return self.now + timeout_s if timeout_s else None
 
     # ── the cluster ──────────────────────────────────────────────────────────
 
     async def transport(self) -> Transport:
-        """To the API server; connects at the first call."""
-        return (await self._reach()).transport
+        """Transport to the API server; the first call connects."""
+        return (await self._connect()).transport
 
     async def client(self) -> Client:
-        """The same for typed requests. A person waits for the answer: few repetitions."""
+        """Client for typed requests. It retries rarely, because a user waits for the answer."""
         if self._client is None:
             transport = _Warning(await self.transport(), self.warn)
             self._client = Client(
@@ -205,21 +205,21 @@ class Session:
         return self._client
 
     async def mapper(self) -> Mapper:
-        """Names of resources at this API server."""
+        """Mapper from names to the API server's resources."""
         if self._mapper is None:
             self._mapper = Mapper(await read_served(await self.transport()), warn=self.warn)
         return self._mapper
 
     async def namespace(self) -> str:
-        """That of `-n`, else the context's."""
-        return self.call.text("namespace") or (await self._reach()).namespace
+        """Namespace of `-n`, or else of the kubeconfig's context."""
+        return self.call.text("namespace") or (await self._connect()).namespace
 
     @property
     def is_namespace_given(self) -> bool:
         """Whether `-n` was on the command line."""
         return bool(self.call.text("namespace"))
 
-    async def _reach(self) -> Reached:
+    async def _connect(self) -> Reached:
         if self._reached is None:
             self._reached = await self.around.connect(self.call)
             if self.call.number("v") >= TRACED_FROM:
@@ -231,12 +231,12 @@ class Session:
         return self._reached
 
     def field_manager(self, default: str) -> str:
-        """Manager that managedFields names."""
+        """Manager in managedFields."""
         return self.call.text("field-manager") or default
 
 
 def dry_run_of(call: CommandCall, warn: Callable[[str], None]) -> str:
-    """`none`, `client` or `server`. Raises KubectlError for anything else."""
+    """Value of `--dry-run`: `none`, `client` or `server`. Raises KubectlError for another value."""
     value = call.text("dry-run") or "none"
     match value:
         case "none" | "client" | "server":

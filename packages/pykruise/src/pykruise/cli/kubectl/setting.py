@@ -1,4 +1,5 @@
-"""`set image, env, resources, serviceaccount, selector, subject, partition, maxunavailable, maxsurge, update-strategy`.
+"""Commands `set image, env, resources, serviceaccount, selector, subject, partition, maxunavailable, maxsurge,
+update-strategy`.
 
 (object, arguments) ──▶ set_images(), set_resources(), … (pure: change a copy) ──▶ changing.py ──▶ printing.py
 
@@ -43,7 +44,7 @@ Mutate = Callable[[Document], None]
 async def objects(
     session: Session, arguments: Sequence[str], *, needed: str = NOTHING_NAMED
 ) -> Sequence[Info]:
-    """Objects that a `set` changes. Raises what one of them cannot be found with, before anything is changed."""
+    """Find the objects that a `set` changes. Raises the errors of the search before anything changes."""
     call = session.call
     is_local = call.is_on("local")
     if is_local and arguments:
@@ -64,7 +65,7 @@ async def apply(
     operation: str,
     says_unchanged: bool = False,
 ) -> list[Error]:
-    """Change each object and show it. `mutate` returns what went wrong with an object that is changed all the same."""
+    """Change each object and print it. `mutate` returns errors that do not stop the change."""
     call = session.call
     is_local = call.is_on("local")
     printer = printer_of(call, dry_run=dry_run_of(call, session.warn))
@@ -90,7 +91,7 @@ async def apply(
 
 
 def specs_of(info: Info, document: Document) -> list[Document]:
-    """The specs with containers. Raises KubectlError for what has none."""
+    """Pod specs of the object. Raises KubectlError when it has none."""
     specs = pod_specs_of(document)
     if not specs:
         kind, version = document.get("kind"), str(document.get("apiVersion")).rpartition("/")[2]
@@ -102,12 +103,12 @@ def specs_of(info: Info, document: Document) -> list[Document]:
 
 
 def containers_of(spec: Mapping[str, Any]) -> list[Document]:
-    """Containers first, then those that run before them."""
+    """Containers, followed by init containers."""
     return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
 
 def matching(spec: Mapping[str, Any], pattern: str) -> list[Document]:
-    """Containers whose name fits a pattern with `*`."""
+    """Containers with names that match a pattern with `*`."""
     return [
         container for container in containers_of(spec) if fnmatchcase(str(container.get("name")), pattern)
     ]
@@ -117,7 +118,7 @@ def matching(spec: Mapping[str, Any], pattern: str) -> list[Document]:
 
 
 def split_pairs(arguments: Sequence[str], what: str) -> tuple[list[str], dict[str, str]]:
-    """Resources, and `name=value` pairs after them. Raises KubectlError."""
+    """Split the arguments into resources and the `name=value` pairs after them. Raises KubectlError."""
     first = next((n for n, value in enumerate(arguments) if "=" in value), len(arguments))
     pairs: dict[str, str] = {}
     for argument in arguments[first:]:
@@ -129,7 +130,7 @@ def split_pairs(arguments: Sequence[str], what: str) -> tuple[list[str], dict[st
 
 
 def set_images(specs: Sequence[Document], images: Mapping[str, str]) -> list[str]:
-    """Set images by container, `*` all; what no container has the name of is returned as errors."""
+    """Set images by container name; `*` sets all. Return an error for each name without a container."""
     problems = []
     for name, image in images.items():
         result = [
@@ -167,7 +168,7 @@ async def image(session: Session) -> list[Error]:
 
 
 def read_amounts(text: str) -> dict[str, str]:
-    """`cpu=200m,memory=512Mi`. Raises KubectlError."""
+    """Parse `cpu=200m,memory=512Mi`. Raises KubectlError."""
     amounts = {}
     for part in filter(None, text.split(",")):
         name, sign, value = part.partition("=")
@@ -181,7 +182,7 @@ def read_amounts(text: str) -> dict[str, str]:
 
 
 def set_amounts(specs: Sequence[Document], pattern: str, amounts: Mapping[str, Mapping[str, str]]) -> None:
-    """Merge limits and requests into containers. Raises KubectlError when none has a fitting name."""
+    """Merge limits and requests into containers. Raises KubectlError when no name matches the pattern."""
     result = [entry for spec in specs for entry in matching({"containers": spec.get("containers")}, pattern)]
     if not result:
         raise KubectlError(f"unable to find container named {pattern}")
@@ -229,7 +230,7 @@ async def service_account(session: Session) -> list[Error]:
 
 
 def read_equalities(text: str) -> dict[str, str]:
-    """`a=b,c=d`: what a Service's selector can say. Raises KubectlError."""
+    """Parse `a=b,c=d`, the form of a Service's selector. Raises KubectlError."""
     from pykruise.kube.values.selectors import SelectorError, parse_label_selector
 
     try:
@@ -251,7 +252,7 @@ def read_equalities(text: str) -> dict[str, str]:
 
 
 async def selector(session: Session) -> list[Error]:
-    """`set selector (-f FILE | TYPE NAME) EXPRESSIONS`: of Services."""
+    """Command `set selector (-f FILE | TYPE NAME) EXPRESSIONS`, for Services."""
     call = session.call
     given = list(call.everything)
     if not given:
@@ -314,11 +315,11 @@ _FIELDS: Final[Mapping[str, str]] = {
     "maxunavailable": "maxUnavailable",
     "maxsurge": "maxSurge",
 }
-"""Word of the command to the field's name (Shown.fields)."""
+"""Names of commands and of their fields (Shown.fields)."""
 
 
 def read_amount(text: str, what: str) -> int | str:
-    """A count or a percentage. Raises KubectlError."""
+    """Parse a count or a percentage. Raises KubectlError."""
     if _is_count(text):
         return int(text)
     if _is_share(text):
@@ -329,7 +330,7 @@ def read_amount(text: str, what: str) -> int | str:
 
 
 def set_partitions(document: Document, shown: Shown, field: Field, text: str) -> None:
-    """A partition for each part: `2` for all of them, `a=2,b=0` for those that are named. Raises KubectlError."""
+    """Set the partition of each subset: `2` sets all, `a=2,b=0` the named subsets. Raises KubectlError."""
     parts = [str(item.get("name")) for item in read_at(document, shown.parts) or ()]
     values = dict.fromkeys(parts, text)
     if "=" in text:
@@ -347,7 +348,7 @@ def set_partitions(document: Document, shown: Shown, field: Field, text: str) ->
 async def amount(session: Session) -> list[Error]:
     """`set partition|maxunavailable|maxsurge KIND/NAME VALUE`."""
     name = _FIELDS[session.command.split()[-1]]
-    infos, text = await _objects_and_value(session, name)
+    infos, text = await _read_value(session, name)
 
     def mutate(info: Info, document: Document) -> None:
         shown = shown_of(document)
@@ -363,7 +364,7 @@ async def amount(session: Session) -> list[Error]:
 
 
 def set_strategy(document: Document, verbs: Verbs, value: str) -> None:
-    """How pods are updated: `InPlaceIfPossible`, `OnDelete`, …"""
+    """Set the update strategy: `InPlaceIfPossible`, `OnDelete`, …"""
     assert verbs.strategy is not None
     path = verbs.strategy.at(document)
     if path[-1] == "type":
@@ -379,7 +380,7 @@ def set_strategy(document: Document, verbs: Verbs, value: str) -> None:
 
 async def update_strategy(session: Session) -> list[Error]:
     """`set update-strategy KIND/NAME VALUE`."""
-    infos, text = await _objects_and_value(session, "strategy")
+    infos, text = await _read_value(session, "strategy")
 
     def mutate(info: Info, document: Document) -> None:
         shown = shown_of(document)
@@ -397,8 +398,8 @@ async def update_strategy(session: Session) -> list[Error]:
     return await apply(session, infos, mutate, operation="update strategy updated")
 
 
-async def _objects_and_value(session: Session, what: str) -> tuple[Sequence[Info], str]:
+async def _read_value(session: Session, what: str) -> tuple[Sequence[Info], str]:
     given = session.call.everything
     if len(given) < (1 if session.call.listed("filename") else 2):
-        raise KubectlError(f"say the object and the {what}, such as clone/web and a value")
+        raise KubectlError(f"name the object and the {what}, such as clone/web and a value")
     return await objects(session, given[:-1]), given[-1]

@@ -1,4 +1,4 @@
-"""`version`, `options`, `completion`, and what shells ask for a completion.
+"""Commands `version`, `options` and `completion`, and the completions for shells.
 
 tree.py ──▶ options(), script(), candidates() ──▶ lines
 """
@@ -17,11 +17,11 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.version import __version__
 
 NO_FILES: Final = ":4"
-"""The last line of an answer, as kubectl's own completion has it: no file names."""
+"""Last line of an answer, as in kubectl's own completion: do not complete file names."""
 
 
 async def version(session: Session) -> None:
-    """Own version, and the API server's where one answers."""
+    """Print pykruise's version and the API server's."""
     from pykruise.kube.documents import decode, get_path
 
     session.say(f"Client Version: {__version__}")
@@ -33,13 +33,13 @@ async def version(session: Session) -> None:
 
 
 async def options(session: Session) -> None:
-    """Flags that every command takes."""
+    """Print the flags of every command."""
     session.say("The following options can be passed to any command:\n")
     session.say(flags_text(GLOBAL))
 
 
 async def generate_docs(session: Session) -> None:
-    """A Markdown page for each command."""
+    """Write a Markdown page for each command."""
     from pathlib import Path
 
     from pykruise.cli.kubectl.help import help_of
@@ -101,7 +101,7 @@ async def completion(session: Session) -> None:
 
 
 async def complete(session: Session) -> None:
-    """`__complete WORD…`: a line for each candidate for the last word, and how shells are to take them."""
+    """Command `__complete WORD…`: a line for each completion of the last word, and a directive for the shell."""
     words = list(session.call.everything)
     for candidate in await candidates(session, words[:-1], words[-1] if words else ""):
         session.say(candidate)
@@ -120,20 +120,22 @@ async def candidates(session: Session, before: Sequence[str], word: str) -> list
     if command.takes != "resources":
         return []
     try:
-        return await _of_resources(session, [word for word in rest if not word.startswith("-")], word)
+        return await _complete_resources(session, [word for word in rest if not word.startswith("-")], word)
     except (KubeError, KubectlError, OSError):
         return []
 
 
-async def _of_resources(session: Session, given: Sequence[str], word: str) -> list[str]:
+async def _complete_resources(session: Session, given: Sequence[str], word: str) -> list[str]:
     mapper = await session.mapper()
     kind, slash, name = word.partition("/")
     if slash:
         return [
-            f"{kind}/{text}" for text in await _names(session, mapper.find(kind)) if text.startswith(name)
+            f"{kind}/{text}"
+            for text in await _list_names(session, mapper.find(kind))
+            if text.startswith(name)
         ]
     if given and "/" not in given[0]:
-        return [name for name in await _names(session, mapper.find(given[0])) if name.startswith(word)]
+        return [name for name in await _list_names(session, mapper.find(given[0])) if name.startswith(word)]
     plurals = {
         str(served.resource) if "." in served.resource.group else served.resource.plural
         for served in mapper.served
@@ -141,5 +143,5 @@ async def _of_resources(session: Session, given: Sequence[str], word: str) -> li
     return sorted(plural for plural in plurals if plural.startswith(word))
 
 
-async def _names(session: Session, served: ServedResource) -> list[str]:
+async def _list_names(session: Session, served: ServedResource) -> list[str]:
     return [info.name for info in await list_all(session, served, await session.namespace(), selector="")]

@@ -1,8 +1,9 @@
-"""How far a rollout or a job is, in one line, and whether it is done: the rules of `rollout status`.
+"""Progress of a rollout or a job in one line, and whether it is done: the rules of `rollout status`.
 
 document ──▶ status_of(document, revision=…) ──▶ Status(line, progress); RolloutFailed: it never will be
 
-Pure. What a kind says of its objects is in kinds/<kind>/shown.py; a generation that was not observed is never done.
+Pure. kinds/<kind>/shown.py has the rules of a kind. A rollout with a generation that the controller has not observed
+is never done.
 """
 
 from collections.abc import Mapping
@@ -23,28 +24,28 @@ Document = Mapping[str, Any]
 
 
 class RolloutFailed(KubectlError):  # noqa: N818 - says what happened
-    """It will not be done by waiting."""
+    """The rollout failed; waiting does not help."""
 
 
 class RolloutStatus(msgspec.Struct, frozen=True):
-    """One line, and how far it is."""
+    """Status line and progress of a rollout."""
 
     line: str
     progress: Progress
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether the rollout is done."""
         return self.progress.is_done
 
     @property
     def at_partition(self) -> bool:
-        """Whether all but the pods that the partition keeps are updated and ready."""
+        """Whether all pods except those that the partition keeps are updated and ready."""
         return self.progress.is_done or self.progress.is_at_partition
 
 
 def status_of(document: Document, *, revision: int = 0) -> RolloutStatus:
-    """How far it is. Raises RolloutFailed, and KubectlError for a kind without a rollout."""
+    """Status of a rollout. Raises RolloutFailed, and KubectlError for a kind without a rollout."""
     shown = shown_of(document)
     if shown is None or shown.progress is None:
         raise KubectlError(f"no status viewer has been implemented for {document.get('kind')}")
@@ -53,21 +54,21 @@ def status_of(document: Document, *, revision: int = 0) -> RolloutStatus:
     progress = shown.progress_of(document)
     line = shown.line_of(document, progress)
     if progress.is_over and progress.phase is not Phase.COMPLETED:
-        raise RolloutFailed(_failure(shown, document, progress, line))
+        raise RolloutFailed(_failure_text(shown, document, progress, line))
     return RolloutStatus(line, progress)
 
 
-def _failure(shown: Shown, document: Document, progress: Progress, line: str) -> str:
+def _failure_text(shown: Shown, document: Document, progress: Progress, line: str) -> str:
     if progress.phase is Phase.FAILED:
         return line
     what = f"{shown.title or shown.kind} {quoted(document['metadata']['name'])}"
     if progress.reason == DEADLINE_EXCEEDED:
         return f"{what} exceeded its progress deadline"
-    return f"{what} cannot go on: {progress.reason}: {progress.details}"
+    return f"{what} cannot continue: {progress.reason}: {progress.details}"
 
 
 def needs_a_person(document: Document, status: RolloutStatus) -> RolloutFailed:
-    """Why a command ends with 1 that does not wait for an object that waits for a person."""
+    """Error for an object that waits for a person, when the command does not wait."""
     shown, progress = shown_of(document), status.progress
     title = "" if shown is None else shown.title or shown.kind
     name = quoted(document["metadata"]["name"])
@@ -86,7 +87,7 @@ def _check_revision(shown: Shown, document: Document, revision: int) -> None:
 
 
 def _check_strategy(shown: Shown, document: Document) -> None:
-    """For Kubernetes' own kinds kubectl waits for one strategy only."""
+    """Raise RolloutFailed for Kubernetes' own kinds without the strategy RollingUpdate, as kubectl does."""
     field = shown.verbs.strategy
     if shown not in FOREIGN or field is None or not field.hub.startswith("spec.updateStrategy."):
         return

@@ -1,4 +1,4 @@
-"""A pod template as `rollout history --revision` and `rollout undo --dry-run` describe it.
+"""Text of a pod template for `rollout history --revision` and `rollout undo --dry-run`.
 
 template ──▶ described() ──▶ text, the words and tabs of `kubectl describe`
 
@@ -14,31 +14,31 @@ Document = Mapping[str, Any]
 
 
 def described(template: Document) -> str:
-    """Begins with `Pod Template:`, ends with a line end. Columns are separated by a tab."""
-    return "".join(f"{line}\n" for line in _lines(template))
+    """Text of a pod template: begins with `Pod Template:`, ends with a line end. A tab separates columns."""
+    return "".join(f"{line}\n" for line in _template_lines(template))
 
 
-def _lines(template: Document) -> Iterator[str]:
+def _template_lines(template: Document) -> Iterator[str]:
     yield "Pod Template:"
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
-    yield from _pairs("  Labels:\t", meta.get("labels") or {}, "=")
+    yield from _pair_lines("  Labels:\t", meta.get("labels") or {}, "=")
     if annotations := meta.get("annotations"):
-        yield from _pairs("  Annotations:\t", annotations, ": ")
+        yield from _pair_lines("  Annotations:\t", annotations, ": ")
     if account := spec.get("serviceAccountName"):
         yield f"  Service Account:\t{account}"
     if containers := spec.get("initContainers"):
-        yield from _titled("  Init Containers", _containers(containers))
-    yield from _titled("  Containers", _containers(spec.get("containers") or ()))
-    yield from _titled("  Volumes", _volumes(spec.get("volumes") or ()))
+        yield from _with_title("  Init Containers", _container_lines(containers))
+    yield from _with_title("  Containers", _container_lines(spec.get("containers") or ()))
+    yield from _with_title("  Volumes", _volume_lines(spec.get("volumes") or ()))
     if constraints := spec.get("topologySpreadConstraints"):
-        yield from _spread(constraints)
+        yield from _spread_lines(constraints)
     if priority := spec.get("priorityClassName"):
         yield f"  Priority Class Name:\t{priority}"
-    yield from _pairs("  Node-Selectors:\t", spec.get("nodeSelector") or {}, "=")
-    yield from _tolerations(spec.get("tolerations") or ())
+    yield from _pair_lines("  Node-Selectors:\t", spec.get("nodeSelector") or {}, "=")
+    yield from _toleration_lines(spec.get("tolerations") or ())
 
 
-def _pairs(title: str, values: Mapping[str, str], sign: str) -> Iterator[str]:
+def _pair_lines(title: str, values: Mapping[str, str], sign: str) -> Iterator[str]:
     if not values:
         yield f"{title}<none>"
         return
@@ -46,7 +46,7 @@ def _pairs(title: str, values: Mapping[str, str], sign: str) -> Iterator[str]:
         yield f"{title if not number else chr(9)}{key}{sign}{str(values[key]).rstrip()}"
 
 
-def _spread(constraints: Sequence[Document]) -> Iterator[str]:
+def _spread_lines(constraints: Sequence[Document]) -> Iterator[str]:
     ordered = sorted(constraints, key=lambda constraint: str(constraint.get("topologyKey")))
     for number, value in enumerate(ordered):
         start = "  Topology Spread Constraints:\t" if not number else "\t"
@@ -58,7 +58,7 @@ def _spread(constraints: Sequence[Document]) -> Iterator[str]:
         )
 
 
-def _tolerations(tolerations: Sequence[Document]) -> Iterator[str]:
+def _toleration_lines(tolerations: Sequence[Document]) -> Iterator[str]:
     if not tolerations:
         yield "  Tolerations:\t<none>"
         return
@@ -80,39 +80,39 @@ def _tolerations(tolerations: Sequence[Document]) -> Iterator[str]:
 # ── containers ───────────────────────────────────────────────────────────────
 
 
-def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """The lines below their title; or that there are none."""
+def _with_title(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """The lines under their title, or the title with `<none>`."""
     result = list(lines)
     yield f"{title}:" if result else f"{title}:\t<none>"
     yield from result
 
 
-def _containers(containers: Sequence[Document]) -> Iterator[str]:
+def _container_lines(containers: Sequence[Document]) -> Iterator[str]:
     for container in containers:
         yield f"   {container.get('name')}:"
         yield f"    Image:\t{container.get('image', '')}"
-        yield from _ports(container.get("ports") or ())
+        yield from _port_lines(container.get("ports") or ())
         for name, words in (("Command", container.get("command")), ("Args", container.get("args"))):
             if words:
                 yield f"    {name}:"
                 yield from (f"      {line}" for word in words for line in str(word).split("\n"))
-        yield from _amounts(container.get("resources") or {})
+        yield from _amount_lines(container.get("resources") or {})
         for name, field in (
             ("Liveness", "livenessProbe"),
             ("Readiness", "readinessProbe"),
             ("Startup", "startupProbe"),
         ):
             if probe := container.get(field):
-                yield f"    {name}:\t{_probe(probe)}"
-        yield from _env_from(container.get("envFrom") or ())
-        yield from _titled("    Environment", _environment(container))
-        yield from _titled("    Mounts", _mounts(container.get("volumeMounts") or ()))
+                yield f"    {name}:\t{_probe_text(probe)}"
+        yield from _env_from_lines(container.get("envFrom") or ())
+        yield from _with_title("    Environment", _env_lines(container))
+        yield from _with_title("    Mounts", _mount_lines(container.get("volumeMounts") or ()))
         if devices := container.get("volumeDevices"):
             yield "    Devices:"
             yield from (f"      {device['devicePath']} from {device['name']}" for device in devices)
 
 
-def _ports(ports: Sequence[Document]) -> Iterator[str]:
+def _port_lines(ports: Sequence[Document]) -> Iterator[str]:
     def text(port: Document, field: str) -> str:
         name = f" ({port['name']})" if port.get("name") else ""
         return f"{port.get(field, 0)}/{port.get('protocol') or 'TCP'}{name}"
@@ -122,14 +122,14 @@ def _ports(ports: Sequence[Document]) -> Iterator[str]:
     yield f"    Host Port{many}:\t{', '.join(text(port, 'hostPort') for port in ports) or '<none>'}"
 
 
-def _amounts(resources: Document) -> Iterator[str]:
+def _amount_lines(resources: Document) -> Iterator[str]:
     for name in ("limits", "requests"):
         if amounts := resources.get(name):
             yield f"    {name.capitalize()}:"
             yield from (f"      {key}:\t{format_quantity(amounts[key])}" for key in sorted(amounts))
 
 
-def _probe(probe: Document) -> str:
+def _probe_text(probe: Document) -> str:
     times = (
         f"delay={probe.get('initialDelaySeconds', 0)}s timeout={probe.get('timeoutSeconds', 1)}s"
         f" period={probe.get('periodSeconds', 10)}s successThreshold={probe.get('successThreshold', 1)}"
@@ -148,7 +148,7 @@ def _probe(probe: Document) -> str:
     return f"unknown {times}"
 
 
-def _env_from(sources: Sequence[Document]) -> Iterator[str]:
+def _env_from_lines(sources: Sequence[Document]) -> Iterator[str]:
     if not sources:
         return
     yield "    Environment Variables from:"
@@ -156,10 +156,10 @@ def _env_from(sources: Sequence[Document]) -> Iterator[str]:
         field, kind = ("configMapRef", "ConfigMap") if source.get("configMapRef") else ("secretRef", "Secret")
         ref = source.get(field) or {}
         prefix = f" with prefix '{source['prefix']}'" if source.get("prefix") else ""
-        yield f"      {ref.get('name')}\t{kind}{prefix}\tOptional: {_bool(ref.get('optional'))}"
+        yield f"      {ref.get('name')}\t{kind}{prefix}\tOptional: {_bool_text(ref.get('optional'))}"
 
 
-def _environment(container: Document) -> Iterator[str]:
+def _env_lines(container: Document) -> Iterator[str]:
     for variable in container.get("env") or ():
         name, source = variable.get("name"), variable.get("valueFrom")
         if not source:
@@ -173,17 +173,17 @@ def _environment(container: Document) -> Iterator[str]:
         elif ref := source.get("secretKeyRef"):
             yield (
                 f"      {name}:\t<set to the key '{ref.get('key')}' in secret '{ref.get('name')}'>"
-                f"\tOptional: {_bool(ref.get('optional'))}"
+                f"\tOptional: {_bool_text(ref.get('optional'))}"
             )
         elif ref := source.get("configMapKeyRef"):
             yield (
                 f"      {name}:\t<set to the key '{ref.get('key')}' of config map '{ref.get('name')}'>"
-                f"\tOptional: {_bool(ref.get('optional'))}"
+                f"\tOptional: {_bool_text(ref.get('optional'))}"
             )
 
 
 def amount_of(container: Document, ref: Document) -> str:
-    """The container's own limit or request, in whole units of the divisor, rounded up."""
+    """Limit or request of the container, in whole units of the divisor, rounded up."""
     from pykruise.kube.values.quantities import parse_quantity
 
     kind, _, name = str(ref.get("resource", "")).partition(".")
@@ -194,7 +194,7 @@ def amount_of(container: Document, ref: Document) -> str:
     return str(-(-parse_quantity(amount) // divisor))
 
 
-def _mounts(mounts: Sequence[Document]) -> Iterator[str]:
+def _mount_lines(mounts: Sequence[Document]) -> Iterator[str]:
     for entry in sorted(mounts, key=lambda mount: str(mount.get("mountPath"))):
         flags = ["ro" if entry.get("readOnly") else "rw"]
         if entry.get("subPath"):
@@ -205,10 +205,10 @@ def _mounts(mounts: Sequence[Document]) -> Iterator[str]:
 # ── volumes ──────────────────────────────────────────────────────────────────
 
 
-def _volumes(volumes: Sequence[Document]) -> Iterator[str]:
+def _volume_lines(volumes: Sequence[Document]) -> Iterator[str]:
     for volume in volumes:
         yield f"   {volume.get('name', '')}:"
-        yield from (f"    {line}" for line in _volume(volume))
+        yield from (f"    {line}" for line in _describe_volume(volume))
 
 
 _SOURCES: Final[Mapping[str, tuple[str, tuple[tuple[str, str, Any], ...]]]] = {
@@ -233,17 +233,17 @@ _SOURCES: Final[Mapping[str, tuple[str, tuple[tuple[str, str, Any], ...]]]] = {
         (("ClaimName", "claimName", None), ("ReadOnly", "readOnly", False)),
     ),
 }
-"""Source of a volume → what it is, and its fields: title, field, value where it is absent."""
+"""Source of a volume → its description and its fields: title, field, value of an absent field."""
 
 
-def _volume(volume: Document) -> Iterable[str]:
+def _describe_volume(volume: Document) -> Iterable[str]:
     source = next((name for name in volume if name != "name"), "emptyDir")
     value = volume.get(source) or {}
     if source in _SOURCES:
         what, fields = _SOURCES[source]
         return (
             f"Type:\t{what}",
-            *(f"{title}:\t{_shown(value, field, empty)}" for title, field, empty in fields),
+            *(f"{title}:\t{_field_value(value, field, empty)}" for title, field, empty in fields),
         )
     match source:
         case "downwardAPI":
@@ -255,13 +255,13 @@ def _volume(volume: Document) -> Iterable[str]:
         case "projected":
             return (
                 "Type:\tProjected (a volume that contains injected data from multiple sources)",
-                *(line for source in value.get("sources") or () for line in _projection(source)),
+                *(line for source in value.get("sources") or () for line in _projection_lines(source)),
             )
     return ("Type:\t<unknown>",) if not value else (f"Type:\t{source}",)
 
 
-def _shown(value: Document, field: str, empty: Any) -> Any:
-    return _bool(value.get(field)) if empty is False else value.get(field, empty)
+def _field_value(value: Document, field: str, empty: Any) -> Any:
+    return _bool_text(value.get(field)) if empty is False else value.get(field, empty)
 
 
 def _item_source(item: Document) -> str:
@@ -271,17 +271,17 @@ def _item_source(item: Document) -> str:
     return str(ref.get("resource"))
 
 
-def _projection(source: Document) -> Iterable[str]:
+def _projection_lines(source: Document) -> Iterable[str]:
     if (value := source.get("secret")) is not None:
-        return (f"SecretName:\t{value.get('name')}", f"Optional:\t{_bool(value.get('optional'))}")
+        return (f"SecretName:\t{value.get('name')}", f"Optional:\t{_bool_text(value.get('optional'))}")
     if source.get("downwardAPI") is not None:
         return ("DownwardAPI:\ttrue",)
     if (value := source.get("configMap")) is not None:
-        return (f"ConfigMapName:\t{value.get('name')}", f"Optional:\t{_bool(value.get('optional'))}")
+        return (f"ConfigMapName:\t{value.get('name')}", f"Optional:\t{_bool_text(value.get('optional'))}")
     if (value := source.get("serviceAccountToken")) is not None:
         return (f"TokenExpirationSeconds:\t{value.get('expirationSeconds', 3600)}",)
     return ()
 
 
-def _bool(value: Any) -> str:
+def _bool_text(value: Any) -> str:
     return "true" if value else "false"

@@ -1,8 +1,8 @@
-"""All commands as data: what is parsed, what help shows, what is completed.
+"""All commands as data, for parsing, help and completion.
 
-changing_commands.py, looking_commands.py ──▶ ROOT ──▶ lookup(argv) ──▶ the Command, its path, what is left
+changing_commands.py, looking_commands.py ──▶ ROOT ──▶ lookup(argv) ──▶ the Command, its path, the other words
 
-Pure. `run` of a command names a function that is loaded when it is called.
+Pure. `run` of a command names a function that is imported when the command is called.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,15 +23,15 @@ from pykruise.cli.kubectl.flags import KubectlFlag
 from pykruise.cli.kubectl.looking_commands import DESCRIBE, EXEC, GET, IMAGE
 
 
-def _own(name: str, short: str) -> Command:
-    """A command of pykruise."""
+def _pykruise_command(name: str, short: str) -> Command:
+    """A command that `pykruise` runs."""
     return Command(name=name, short=short, group="Understand", run="delegate:to_pykruise", takes="pykruise")
 
 
-def _kubectl(name: str) -> Command:
+def _kubectl_command(name: str) -> Command:
     return Command(
         name=name,
-        short="As kubectl does it",
+        short="Same as in kubectl",
         run="delegate:to_kubectl",
         takes="kubectl",
         group="kubectl's own",
@@ -40,7 +40,7 @@ def _kubectl(name: str) -> Command:
 
 ROOT: Final = Command(
     name="kubectl kruise",
-    short="kubectl's verbs for every kind of OpenKruise, and what waits for what.",
+    short="kubectl's verbs for every kind of OpenKruise, and the reasons why rollouts wait.",
     children=(
         ROLLOUT,
         SET,
@@ -54,13 +54,13 @@ ROOT: Final = Command(
         DESCRIBE,
         IMAGE,
         EXEC,
-        _own("explain", "Say what a rollout waits for, and what helps"),
-        _own("plan", "Say what applying a change would do"),
-        _own("simulate", "Play a rollout, a job or a schedule in virtual time"),
-        _own("doctor", "Report problems of an installation"),
-        _own("dashboard", "Show what moves and what waits, in a browser"),
+        _pykruise_command("explain", "Explain why a rollout waits, and what to do"),
+        _pykruise_command("plan", "Show the effects of applying a change"),
+        _pykruise_command("simulate", "Simulate a rollout, a job or a schedule in virtual time"),
+        _pykruise_command("doctor", "Report problems of an installation"),
+        _pykruise_command("dashboard", "Show what moves and what waits, in a browser"),
         *(
-            _kubectl(name)
+            _kubectl_command(name)
             for name in (
                 "apply",
                 "patch",
@@ -82,10 +82,10 @@ ROOT: Final = Command(
         ),
         Command(
             name="version",
-            short="Print the versions of this and of the API server",
+            short="Print the versions of the client and of the API server",
             run="shell:version",
             takes="nothing",
-            flags=(switch("client", "Ask no API server."),),
+            flags=(switch("client", "Print only the client's version."),),
             examples=("version --client",),
             group="Other",
         ),
@@ -115,14 +115,20 @@ ROOT: Final = Command(
             is_hidden=True,
         ),
         Command(
-            name="__complete", short="What shells ask", run="shell:complete", takes="words", is_hidden=True
+            name="__complete",
+            short="Completions for shells",
+            run="shell:complete",
+            takes="words",
+            is_hidden=True,
         ),
     ),
 )
 
 
 def lookup(argv: Sequence[str], root: Command = ROOT) -> tuple[Command, tuple[str, ...], list[str]]:
-    """The command that the words name, the names on the way to it, and what is left. Flags may stand between them."""
+    """Find the command of a command line. Return the command, its path and the other words. Flags may be between the
+    names.
+    """
     command, path, rest = root, [], list(argv)
     position = 0
     while command.children and position < len(rest):
@@ -156,7 +162,7 @@ def _takes_value(word: str) -> bool:
 
 
 def flags_of(command: Command) -> tuple[KubectlFlag, ...]:
-    """Its own, those of every command, and `--help`."""
+    """Flags of the command, those of every command, and `--help`."""
     own = {flag.name for flag in command.flags}
     return (*command.flags, *(flag for flag in GLOBAL if flag.name not in own), HELP)
 
@@ -164,7 +170,7 @@ def flags_of(command: Command) -> tuple[KubectlFlag, ...]:
 def all_commands(
     command: Command = ROOT, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Command]]:
-    """Every command with the names on the way to it."""
+    """All commands, each with its path."""
     for child in command.children:
         yield (*path, child.name), child
         yield from all_commands(child, (*path, child.name))

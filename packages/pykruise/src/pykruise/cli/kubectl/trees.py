@@ -1,9 +1,9 @@
 """The live tree of a rollout: workload ▸ revisions ▸ pods, with state, age, restarts and why a pod waits.
 
-Info, revisions, pods ──▶ tree_of() (pure) ──▶ Tree ──▶ tree_lines() ──▶ drawn once, or anew while it changes
+Info, revisions, pods ──▶ tree_of() (pure) ──▶ Tree ──▶ tree_lines() ──▶ drawn once, or again while it changes
 
-Calm: drawn when something has changed, at most five times a second, and once a second for the ages. `NO_COLOR` and
-output that no person reads have no colours and no redraws: then only what changed is a new picture.
+The tree is drawn after changes, at most five times a second, and once a second for the ages. With `NO_COLOR` it has
+no colours. Output that is not a terminal also has no colours; a changed tree is printed below the previous one.
 """
 
 import asyncio
@@ -27,12 +27,13 @@ from pykruise.kinds import all_shown, shown_of
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.selectors import format_label_selector
 from pykruise.plans.progress import Phase
 from pykruise.pods.view.keys import REVISION_LABEL
 
 OF_UNITED: Final = "apps.kruise.io/controller-revision-hash"
-"""Label of a UnitedDeployment's pods: its own revision."""
+"""Label of a UnitedDeployment's pods: the UnitedDeployment's revision."""
 REDRAW_S: Final = 0.2
 AGES_S: Final = 1.0
 
@@ -49,7 +50,7 @@ _GREEN, _YELLOW, _RED, _DIM, _PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line of the tree: its branch, and cells that are aligned."""
+    """A line of the tree: its branch, and cells in aligned columns."""
 
     branch: str
     name: str
@@ -60,7 +61,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """Shown tree: a head of pairs, and lines."""
+    """The tree as shown: pairs of a header, and lines."""
 
     head: tuple[tuple[str, str], ...]
     lines: tuple[Line, ...]
@@ -68,7 +69,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document], *, now: float) -> Tree:
-    """The tree of a workload."""
+    """Build the tree of a workload."""
     document = info.document
     try:
         progress = status_of(document)
@@ -112,7 +113,7 @@ def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document],
 
 
 def phase_of(document: Document) -> Phase:
-    """How an object is; of a kind that does not say it, as if it went on."""
+    """Phase of an object; Progressing for a kind without progress."""
     shown = shown_of(document)
     if shown is None or shown.progress is None:
         return Phase.PROGRESSING
@@ -123,9 +124,9 @@ class RevisionGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of one revision."""
 
     hash: str
-    """As pods carry it; empty: none."""
+    """Hash from the pods' label; empty: none."""
     number: int = 0
-    """Number of the revision; 0: it is not stored."""
+    """Number of the revision; 0: no revision is stored."""
     is_newest: bool = False
     pods: Sequence[Document]
 
@@ -133,12 +134,12 @@ class RevisionGroup(msgspec.Struct, frozen=True, kw_only=True):
 def groups_of(
     revisions: Sequence[Revision], pods: Sequence[Document], status: Document
 ) -> list[RevisionGroup]:
-    """Pods by their revision, the newest first."""
+    """Group the pods by revision, the newest first."""
     groups: dict[str, list[Document]] = {}
-    numbers = {_hash(revision.name): revision.number for revision in revisions}
+    numbers = {_hash_of(revision.name): revision.number for revision in revisions}
     for pod in pods:
-        groups.setdefault(_revision_among(pod, numbers), []).append(pod)
-    newest = _hash(status.get("updateRevision") or (revisions[-1].name if revisions else ""))
+        groups.setdefault(_find_revision(pod, numbers), []).append(pod)
+    newest = _hash_of(status.get("updateRevision") or (revisions[-1].name if revisions else ""))
     revision_groups = [
         RevisionGroup(hash=name, number=numbers.get(name, 0), is_newest=name == newest, pods=own)
         for name, own in groups.items()
@@ -146,11 +147,12 @@ def groups_of(
     return sorted(revision_groups, key=lambda revision_group: -revision_group.number)
 
 
-def _revision_among(pod: Document, numbers: Mapping[str, int]) -> str:
-    """Hash of the revision of the object that is looked at: pods of a subset are of two, the UnitedDeployment's and
-    that of its workload."""
+def _find_revision(pod: Document, numbers: Mapping[str, int]) -> str:
+    """Hash of the pod's revision. A pod of a UnitedDeployment's subset has two: the UnitedDeployment's and its
+    workload's. The hash that is in `numbers` wins.
+    """
     labels = pod["metadata"].get("labels") or {}
-    hashes = (_hash(str(labels.get(label) or "")) for label in (REVISION_LABEL, OF_UNITED))
+    hashes = (_hash_of(str(labels.get(label) or "")) for label in (REVISION_LABEL, OF_UNITED))
     return next((text for text in hashes if text in numbers), revision_of(pod))
 
 
@@ -168,7 +170,7 @@ def _revision_lines(
                 "└──" if is_last else "├──",
                 f"# {number}",
                 "",
-                f"{len(group.pods)} pods",
+                counted(len(group.pods), "pod"),
                 "",
                 f"{tag} {group.hash}",
             )
@@ -197,7 +199,7 @@ def _pod_line(branch: str, pod: Document, now: float) -> Line:
 
 
 def pod_wait(pod: Document) -> str:
-    """Waiting reason of the kubelet or the scheduler in one short line; empty: none."""
+    """Reason of the kubelet or the scheduler why a pod waits, in one short line; empty: none."""
     status = pod.get("status") or {}
     for item in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         if message := ((item.get("state") or {}).get("waiting") or {}).get("message"):
@@ -208,12 +210,12 @@ def pod_wait(pod: Document) -> str:
     return ""
 
 
-def _hash(name: str) -> str:
+def _hash_of(name: str) -> str:
     return name.rpartition("-")[2]
 
 
 def tree_lines(tree: Tree, *, colours: bool) -> list[str]:
-    """As a person reads it."""
+    """Lines of the tree for the output."""
     width = max(len(name) for name, _ in tree.head) + 2
     said = [f"{f'{name}:'.ljust(width)} {value}" for name, value in tree.head]
     rows = [(f"{line.branch}{line.name}", line.kind, line.state, line.age, line.info) for line in tree.lines]
@@ -223,12 +225,12 @@ def tree_lines(tree: Tree, *, colours: bool) -> list[str]:
     for row in rows:
         cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=True)]
         if colours:
-            cells[2] = f"{_colour(row[2])}{cells[2]}{_PLAIN}"
+            cells[2] = f"{_colour_of(row[2])}{cells[2]}{_PLAIN}"
         said.append("".join(cells).rstrip())
     return said
 
 
-def _colour(state: str) -> str:
+def _colour_of(state: str) -> str:
     if state.startswith("✔") or state == "Running":
         return _GREEN
     if any(word in state for word in ("✖", "Err", "BackOff", "Fail", "Invalid", "OOM")):
@@ -240,18 +242,18 @@ def _colour(state: str) -> str:
 
 
 async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
-    """`get rollout NAME [-w]`: of a workload, by name alone, or as `TYPE/NAME`, or of a Rollout."""
-    info = await _found(session, arguments)
+    """Command `get rollout NAME [-w]`: the tree of a workload, by name or as `TYPE/NAME`, or of a Rollout."""
+    info = await _find_workload(session, arguments)
     colours = session.has_colours
     if not session.call.is_on("watch"):
-        tree = tree_of(info, *await _around(session, info), now=session.now)
+        tree = tree_of(info, *await _read_children(session, info), now=session.now)
         for line in tree_lines(tree, colours=colours):
             session.say(line)
         return []
     ends = session.ends
     drawn: list[str] = []
-    async with changes(session, *_watched(info)) as changed:
-        async for tree in _trees(session, info, changed):
+    async with changes(session, *_parts_to_watch(info)) as changed:
+        async for tree in _watch_tree(session, info, changed):
             lines = tree_lines(tree, colours=colours)
             if lines != drawn:
                 draw(session, lines, before=len(drawn))
@@ -263,8 +265,8 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
     return []
 
 
-def _watched(info: Info) -> Iterator[Watched]:
-    """Watched parts of the tree: the workload, its revisions and its pods."""
+def _parts_to_watch(info: Info) -> Iterator[Watched]:
+    """Watched objects of the tree: the workload, its revisions and its pods."""
     yield Watched(resource=info.resource, namespace=info.namespace, name=info.name)
     shown, selector = shown_of(info.document), get_path(info.document, "spec", "selector")
     if selector is None:
@@ -276,8 +278,8 @@ def _watched(info: Info) -> Iterator[Watched]:
     yield Watched(resource=PODS, namespace=info.namespace, labels=labels)
 
 
-async def _trees(session: Session, info: Info, changed: asyncio.Event) -> AsyncIterator[Tree]:
-    """The tree after each change, but not more often than it is drawn; and each second, for the ages."""
+async def _watch_tree(session: Session, info: Info, changed: asyncio.Event) -> AsyncIterator[Tree]:
+    """Yield the tree after changes, but not more often than it is drawn, and each second for the ages."""
     pace = REDRAW_S if session.around.is_terminal else AGES_S
     while True:
         changed.clear()
@@ -285,7 +287,7 @@ async def _trees(session: Session, info: Info, changed: asyncio.Event) -> AsyncI
             info = await reread(session, info)
         except NotFoundError:
             raise KubectlError("object has been deleted") from None
-        revisions, pods = await _around(session, info)
+        revisions, pods = await _read_children(session, info)
         yield tree_of(info, revisions, pods, now=session.now)
         await asyncio.sleep(pace)
         while not changed.is_set():
@@ -296,27 +298,27 @@ async def _trees(session: Session, info: Info, changed: asyncio.Event) -> AsyncI
                 yield tree_of(info, revisions, pods, now=session.now)
 
 
-async def _around(session: Session, info: Info) -> tuple[Sequence[Revision], list[Document]]:
-    """Its revisions and pods."""
+async def _read_children(session: Session, info: Info) -> tuple[Sequence[Revision], list[Document]]:
+    """Revisions and pods of the workload."""
     shown = shown_of(info.document)
     has_history = shown is not None and bool(shown.verbs.history)
     revisions = await read_revisions(session, info) if has_history else []
     return revisions, await pods_of(session, info)
 
 
-async def _found(session: Session, arguments: Sequence[str]) -> Info:
+async def _find_workload(session: Session, arguments: Sequence[str]) -> Info:
     mapper = await session.mapper()
     if len(arguments) == 1 and "/" not in arguments[0]:
-        return await _by_name(session, arguments[0])
+        return await _find_by_name(session, arguments[0])
     pairs = asked_for(arguments, allow_all=False, program=session.around.program).pairs
     if len(pairs) != 1:
         raise KubectlError("exactly one rollout is shown at a time")
     word, name = pairs[0]
-    return await _workload(session, await get(session, mapper.find(word), name))
+    return await _resolve_rollout(session, await get(session, mapper.find(word), name))
 
 
-async def _by_name(session: Session, name: str) -> Info:
-    """The one workload of this name; a Rollout goes first."""
+async def _find_by_name(session: Session, name: str) -> Info:
+    """Find the only workload with this name; a Rollout wins. Raises KubectlError when there is none or several."""
     mapper = await session.mapper()
     infos: list[Info] = []
     known = [shown for shown in all_shown() if shown.verbs.history or shown.group == ROLLOUTS]
@@ -329,7 +331,7 @@ async def _by_name(session: Session, name: str) -> Info:
         except (NotFoundError, KubeError):
             continue
         if shown.group == ROLLOUTS:
-            return await _workload(session, info)
+            return await _resolve_rollout(session, info)
         infos.append(info)
     if not infos:
         raise KubectlError(
@@ -337,11 +339,11 @@ async def _by_name(session: Session, name: str) -> Info:
         )
     if len(infos) > 1:
         names = ", ".join(f"{info.resource}/{info.name}" for info in infos)
-        raise KubectlError(f'several workloads are called "{name}": say which one: {names}')
+        raise KubectlError(f'several workloads have the name "{name}", name one of them: {names}')
     return infos[0]
 
 
-async def _workload(session: Session, info: Info) -> Info:
+async def _resolve_rollout(session: Session, info: Info) -> Info:
     from pykruise.cli.kubectl.rollout import workload_of
 
     return await workload_of(session, info) if group_of(info.document) == ROLLOUTS else info

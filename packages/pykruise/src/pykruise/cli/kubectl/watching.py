@@ -1,4 +1,4 @@
-"""Watching until the user stops: table rows as they change, and a signal that something has changed.
+"""Watches until the user stops: rows of a table as they change, and a signal that an object changed.
 
 a table's resourceVersion ──watch──▶ rows_after() ──▶ rows, one for each change           `get TYPE -w`
 Watched, … ──▶ changes() ──▶ an Event that is set when one of them changes                `get rollout NAME -w`
@@ -19,11 +19,11 @@ from pykruise.kube.resources import Resource
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _AGAIN_S: Final = 1.0
-"""After a watch that broke."""
+"""Seconds until the next try after a watch broke."""
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects of one resource: by name, by labels, or all of a namespace (empty: everywhere)."""
+    """Objects of one resource: by name, by labels, or all in a namespace (empty: in all namespaces)."""
 
     resource: Resource
     namespace: str = ""
@@ -32,7 +32,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """Query that selects them."""
+        """Query parameters that select these objects."""
         named = {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
         return {**named, **({"labelSelector": self.labels} if self.labels else {})}
 
@@ -40,8 +40,11 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 async def rows_after(
     session: Session, watched: Watched, version: str
 ) -> AsyncIterator[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """Type of the event and the table's rows, for each change after this version. Goes on when a watch ends; raises
-    GoneError when the version is too old, and what else the API server refuses."""
+    """Yield the event's type and the table's rows for each change after this resourceVersion.
+
+    The watch is repeated when it ends. Raises GoneError when the resourceVersion is too old, and other errors of the
+    API server.
+    """
     transport = await session.transport()
     path = watched.resource.path(watched.namespace if watched.resource.namespaced else "")
     while True:
@@ -63,9 +66,11 @@ async def rows_after(
 
 @asynccontextmanager
 async def changes(session: Session, *watched: Watched) -> AsyncIterator[asyncio.Event]:
-    """Set when one of them has changed, or may have; the reader clears it first."""
+    """Event that is set when a watched object has changed or may have changed. The reader must clear the event before
+    it reads.
+    """
     changed = asyncio.Event()
-    tasks = [asyncio.create_task(_tell(session, item, changed)) for item in watched]
+    tasks = [asyncio.create_task(_watch_one(session, item, changed)) for item in watched]
     try:
         yield changed
     finally:
@@ -74,7 +79,7 @@ async def changes(session: Session, *watched: Watched) -> AsyncIterator[asyncio.
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _tell(session: Session, watched: Watched, changed: asyncio.Event) -> None:
+async def _watch_one(session: Session, watched: Watched, changed: asyncio.Event) -> None:
     client, resource, namespace = await session.client(), watched.resource, watched.namespace
     labels, fields = watched.labels, watched.query.get("fieldSelector", "")
     while True:

@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutating()         ──▶ the object with its defaults
                  ──▶ validate_cronjob() ──▶ allowed, or refused (422) with every field error
 
-Both versions are reviewed alike: their fields are the same.
+Both versions have the same fields, so one review serves both.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ _REVIEWS: Final = SpecReviews[AdvancedCronJobSpec](
 
 
 def mutating(settings: DefaultingSettings, clock: Clock) -> Reviewer:
-    """The mutating review under these settings. `clock` says when a schedule has changed."""
+    """Return the mutating review under these settings. `clock` gives the time at which a schedule changed."""
 
     def complete(request: AdmissionRequest, doc: Document) -> Document:
         result = with_defaults(doc, old=request.old_object, settings=settings)
@@ -43,8 +43,9 @@ def mutating(settings: DefaultingSettings, clock: Clock) -> Reviewer:
 
 
 def validating(access: AccessLookup | None) -> Reviewer:
-    """The validating review. `access`: whether the user may make lists of images to pull, which no role of Kubernetes
-    has; a template of them would lend that right."""
+    """Return the validating review. `access` looks up whether the user may create ImageListPullJobs. No built-in role
+    of Kubernetes grants that right, and a template would lend it to the user.
+    """
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         answer = await validate_cronjob(request)

@@ -1,10 +1,11 @@
-"""Since when an AdvancedCronJob has the schedule that it has: times before a change are none of the new schedule's.
+"""Time of the last schedule change of an AdvancedCronJob. Due times before the change do not count.
 
 UPDATE + the time ──▶ with_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
-spec, as it was looked at last ──▶ SeenSchedule.since() ──▶ the same of a change that no webhook has seen
+last observed spec ──▶ SeenSchedule.since() ──▶ the same time for a change that no webhook has seen
 
-Pure. A schedule that becomes more frequent, another zone, another deadline or a resume would otherwise be due at once,
-for a time that was scheduled by nothing. The annotation outlives managers; what is seen is only in memory.
+Pure. Without this time, a more frequent schedule, another zone, another deadline or a resume would be due
+immediately, for a time that the new schedule never had. The annotation survives a restart of the manager, the
+observed spec is only in memory.
 """
 
 from collections.abc import Mapping
@@ -26,24 +27,24 @@ def _shape_of(spec: Mapping[str, Any]) -> _Shape:
 
 
 def with_change(doc: Document, old: Mapping[str, Any] | None, *, now: Instant) -> Document:
-    """The object, with the time of its last change; a writer that leaves the annotation out does not take it away."""
+    """Return the object with the time of its last change. A writer that omits the annotation does not remove it."""
     if old is None:
         return doc
     if _shape_of(doc.get("spec") or {}) != _shape_of(old.get("spec") or {}):
-        return _annotated(doc, format_time(now))
+        return _set_annotation(doc, format_time(now))
     before = annotations_of(old).get(SCHEDULED_SINCE)
     is_lost = before is not None and SCHEDULED_SINCE not in annotations_of(doc)
-    return _annotated(doc, before) if is_lost and before is not None else doc
+    return _set_annotation(doc, before) if is_lost and before is not None else doc
 
 
-def _annotated(doc: Document, since: str) -> Document:
+def _set_annotation(doc: Document, since: str) -> Document:
     metadata = doc.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), SCHEDULED_SINCE: since}
     return {**doc, "metadata": {**metadata, "annotations": annotations}}
 
 
 def scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
-    """Time in the annotation; None: no annotation, or an unreadable one."""
+    """Time in the annotation; None: the annotation is missing or unreadable."""
     text = annotations.get(SCHEDULED_SINCE)
     try:
         return parse_time(text) if text else None
@@ -52,7 +53,7 @@ def scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
 
 
 class SeenSchedule:
-    """Object as last seen, and since when."""
+    """The last observed schedule of an object, and the time of its last change."""
 
     def __init__(self) -> None:
         self._shape: _Shape | None = None
@@ -60,8 +61,9 @@ class SeenSchedule:
         self._since: Instant | None = None
 
     def since(self, shape: _Shape, *, noted: Instant | None, now: Instant) -> Instant | None:
-        """When it was first seen like this; None: it was never seen otherwise, or the annotation, which says `noted`,
-        has changed too and knows it better."""
+        """Return the time at which this schedule was first observed. None: no other schedule was observed before, or
+        the annotation (`noted`) changed at the same time and is more exact.
+        """
         if self._shape is not None and self._shape != shape:
             self._since = now if noted == self._noted else None
         self._shape, self._noted = shape, noted

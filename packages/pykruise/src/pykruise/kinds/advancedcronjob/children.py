@@ -1,4 +1,4 @@
-"""Children of an AdvancedCronJob: their kind, their names and content, and how they ended.
+"""Children of an AdvancedCronJob: their kind, name, content and result.
 
 bytes of a Job, BroadcastJob or ImageListPullJob ──▶ project_child() ──▶ ChildView
 AdvancedCronJob + tick ──▶ child_document()
@@ -29,11 +29,11 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
     "imageListPullJobTemplate": IMAGE_LIST_PULL_JOB,
     "broadcastJobTemplate": BROADCAST_JOB,
 }
-"""Field of `spec.template` → what is made of it; of several the first that is set counts."""
+"""Field of `spec.template` → resource of its children. The first field that is set counts."""
 
 
 class Ending(StrEnum):
-    """How a child has ended."""
+    """Result of a child."""
 
     ACTIVE = "active"
     SUCCESSFUL = "successful"
@@ -41,7 +41,7 @@ class Ending(StrEnum):
 
 
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
-    """One child."""
+    """One child as the cache keeps it."""
 
     namespace: str
     name: str
@@ -50,7 +50,7 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     controller_uid: str = ""
     scheduled_at: Instant | None = None
-    """None: it does not say, or not in a way that can be read."""
+    """Due time of the child; None: its annotation is missing or unreadable."""
     started_at: str = ""
     ending: Ending = Ending.ACTIVE
     is_deleting: bool = False
@@ -93,7 +93,7 @@ _decode = msgspec.json.Decoder(_Child).decode
 
 
 def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
-    """The view of a child. Raises msgspec.DecodeError for what is not an object."""
+    """Return the view of a child. Raises msgspec.DecodeError if the bytes are not a Kubernetes object."""
     child = _decode(raw)
     meta, status = child.metadata, child.status or _Status()
     return ChildView(
@@ -113,7 +113,7 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
 
 
 def tick_of(document: Mapping[str, Any]) -> Instant | None:
-    """The time that a child was made for; None: it does not say, or not in a way that can be read."""
+    """Return the tick that the child was created for; None: its annotation is missing or unreadable."""
     return _scheduled_at((document.get("metadata") or {}).get("annotations"))
 
 
@@ -126,7 +126,7 @@ def _scheduled_at(annotations: Mapping[str, str] | None) -> Instant | None:
 
 
 def _job_ending(status: _Status) -> Ending:
-    """End of a job, from the first condition that shows one."""
+    """Return the result of a job: the first condition of type Failed or Complete that is True."""
     for condition in status.conditions or ():
         if condition.status == "True" and condition.type in ("Failed", "Complete"):
             return Ending.FAILED if condition.type == "Failed" else Ending.SUCCESSFUL
@@ -139,33 +139,33 @@ def _pull_ending(status: _Status) -> Ending:
     return Ending.SUCCESSFUL if status.succeeded == status.desired else Ending.FAILED
 
 
-def _controllers(child: ChildView) -> tuple[str, ...]:
+def _list_controllers(child: ChildView) -> tuple[str, ...]:
     return (child.controller_uid,) if child.controller_uid else ()
 
 
-def _views(resource: Resource) -> Views[ChildView]:
-    """Beside the cache that a kind of its own may have."""
+def _build_views(resource: Resource) -> Views[ChildView]:
+    """Return views of children. Their cache is separate from the cache of a kind that pykruise controls."""
     return Views[ChildView](
         resource=resource,
         projector=lambda: lambda raw: project_child(raw, resource.kind),
-        indexes={BY_CONTROLLER: _controllers},
+        indexes={BY_CONTROLLER: _list_controllers},
         is_apart=True,
     )
 
 
 CHILD_VIEWS: Final[Mapping[str, Views[ChildView]]] = {
-    resource.kind: _views(resource) for resource in TEMPLATES.values()
+    resource.kind: _build_views(resource) for resource in TEMPLATES.values()
 }
 """Views of children by kind, with any owner."""
 
 
 def child_name(owner: str, tick: Instant) -> str:
-    """The same for the same time, so that nothing is made twice for it."""
+    """Return the name of the child for this tick. The same tick gives the same name, so no child is created twice."""
     return f"{owner}-{int(tick)}"
 
 
 def is_name_too_long(resource: Resource, owner: str, tick: Instant) -> bool:
-    """Whether no child can be made: the name of a Job or BroadcastJob is a label of its pods."""
+    """Whether the name is too long to create a child: pods carry the name of their Job or BroadcastJob as a label."""
     longest = LONGEST_NAME if resource == IMAGE_LIST_PULL_JOB else LONGEST_LABEL
     return len(child_name(owner, tick)) > longest
 
@@ -178,7 +178,7 @@ def child_document(
     namespace: str,
     tick: Instant,
 ) -> Document:
-    """Object to create for the tick. Of the template's metadata, labels and annotations count."""
+    """Return the object to create for the tick. It takes only labels and annotations from the template's metadata."""
     given: Mapping[str, Any] = template.get("metadata") or {}
     metadata: Document = {
         "name": child_name(owner["name"], tick),
@@ -197,7 +197,7 @@ def child_document(
 
 
 def ended_document(document: Document, began: Instant, ended: Instant, is_good: bool) -> Document:
-    """A child as its own controller leaves it, once it has ended."""
+    """Return the child with the status that its own controller writes when it has ended."""
     status: Document = {"startTime": format_time(began), "completionTime": format_time(ended)}
     if document["kind"] == IMAGE_LIST_PULL_JOB.kind:
         status |= {"desired": 1, "succeeded": int(is_good)}

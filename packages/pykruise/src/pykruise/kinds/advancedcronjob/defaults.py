@@ -1,9 +1,9 @@
 """Defaults that admission writes into an AdvancedCronJob (either version).
 
-document ──▶ with_defaults() ──▶ the document as it is to be stored
+document ──▶ with_defaults() ──▶ the document to store
 
-Pure; the document that comes in is not changed. Rule: the original's mutating webhook, but for the restart policy of
-pods, without which no child could be made.
+Pure: the input document does not change. Same rule as OpenKruise's mutating webhook, except for the restart policy of
+pods, without which no child could be created.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,9 @@ def with_defaults(
     old: Mapping[str, Any] | None = None,
     settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
 ) -> Document:
-    """The document with defaults. `old` is the stored one on an update: a template that did not change is left as it
-    is."""
+    """Return the document with defaults. `old` is the stored document on an update: an unchanged template gets no new
+    defaults.
+    """
     spec = without_nulls(doc.get("spec"))
     template: Document = spec.get("template") or {}
     pulls = template.get("imageListPullJobTemplate") is not None
@@ -32,11 +33,11 @@ def with_defaults(
     stored = ((old or {}).get("spec") or {}).get("template")
     if template:
         is_new = not same(stored, template)
-        spec["template"] = _template(template, complete=is_new and not settings.template_no_defaults)
+        spec["template"] = _complete_template(template, complete=is_new and not settings.template_no_defaults)
     return {**doc, "spec": spec}
 
 
-def _template(template: Document, *, complete: bool) -> Document:
+def _complete_template(template: Document, *, complete: bool) -> Document:
     result = dict(template)
     for field in ("jobTemplate", "broadcastJobTemplate"):
         if pod := get_path(result, field, "spec", "template"):
@@ -50,7 +51,9 @@ def _template(template: Document, *, complete: bool) -> Document:
 
 
 def _pull_spec(spec: Document) -> Document:
-    """With a type given, the child's own webhook does the rest. Rule: the original's."""
+    """Set defaults unless the completion policy has a type: then the child's own webhook sets them. OpenKruise does
+    the same.
+    """
     completion, pull = (spec.get(policy) or {} for policy in ("completionPolicy", "pullPolicy"))
     if completion.get("type"):
         return spec

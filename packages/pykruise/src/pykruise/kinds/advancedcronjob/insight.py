@@ -1,4 +1,4 @@
-"""AdvancedCronJob, as explain, plan and simulate know it.
+"""AdvancedCronJob for the commands explain, plan and simulate.
 
 status ──▶ headline_of()                                  ──▶ INSIGHT (plans/insight.py)
 snapshot ──▶ ticks(), zone_of()      child ──▶ tick_of()
@@ -8,17 +8,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick_of
-from pykruise.kinds.advancedcronjob.plan import begins_at, schedule_of
+from pykruise.kinds.advancedcronjob.plan import begins_at, correction_of, schedule_of
 from pykruise.kinds.advancedcronjob.snapshot import AdvancedCronJobSnapshot, is_readable
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
 from pykruise.plans.insight import Child, ClockInsight
-from pykruise.pods.corrections import Correction
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """Running children, and the last due time."""
+    """Summarize the active children and the last due time."""
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""
@@ -26,12 +25,12 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 def ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant]:
-    """The times of its schedule from now on; none for a schedule that cannot be read."""
-    schedule = _schedule(snapshot)
+    """Yield the times of the schedule from now on; nothing if the schedule is unreadable."""
+    schedule = _read_schedule(snapshot)
     if schedule is None:
         return
     moment: Instant | None = snapshot.now
-    if isinstance(schedule, Every):  # goes on from where it was
+    if isinstance(schedule, Every):  # an interval continues from its last tick
         begin = begins_at(snapshot)
         moment = ticks_between(schedule, begin, snapshot.now, most=1).latest or begin
     while moment is not None and (moment := schedule.next(moment)) is not None and moment <= until:
@@ -39,12 +38,12 @@ def ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant
 
 
 def zone_of(snapshot: AdvancedCronJobSnapshot) -> str:
-    """Whose clocks its schedule follows; empty: UTC."""
-    schedule = _schedule(snapshot)
+    """Name of the schedule's time zone; empty: UTC."""
+    schedule = _read_schedule(snapshot)
     return getattr(schedule.zone, "key", "") if isinstance(schedule, Fields) else ""
 
 
-def _schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
+def _read_schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
     try:
         return schedule_of(snapshot) if is_readable(snapshot) else None
     except ScheduleError:
@@ -52,14 +51,14 @@ def _schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
 
 
 def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[Child]:
-    """Active children, and the last ended one, where it has failed."""
+    """Yield the active children, and the last ended child if it failed."""
     made = snapshot.cron.made
     if made is None:
         return
     ordered = sorted(snapshot.children, key=lambda child: (child.started_at, child.name), reverse=True)
     for child in ordered:
         if child.ending is Ending.ACTIVE:
-            correction = Correction(again=f"AdvancedCronJob {snapshot.cron.name}")
+            correction = correction_of(snapshot.cron)
             yield Child(resource=made[1], key=Key(child.namespace, child.name), correction=correction)
     last = next((child for child in ordered if child.ending is not Ending.ACTIVE), None)
     if last is not None and last.ending is Ending.FAILED:

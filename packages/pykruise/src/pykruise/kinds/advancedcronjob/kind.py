@@ -1,4 +1,4 @@
-"""AdvancedCronJob, as the rest of the program knows it.
+"""Registration of the kind AdvancedCronJob for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pykruise.kinds.advancedcronjob.admission import mutating, validating
-from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
+from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, JOB, TEMPLATES, ChildView
 from pykruise.kinds.advancedcronjob.insight import INSIGHT
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.shown import SHOWN
@@ -18,12 +18,15 @@ from pykruise.kube.cache.store import Change
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.kube.resources import JOBS, SUBJECT_ACCESS_REVIEWS
+from pykruise.kube.resources import JOBS, PODS, SUBJECT_ACCESS_REVIEWS
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
+from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.lifecycle.blockers import has_new_obstacle
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -38,7 +41,7 @@ _COLUMNS = (
 
 
 def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
-    """The specs of what it makes have the schemas of their kinds."""
+    """Return the two versions. The specs of children have the schemas of their own kinds."""
     embeds = {
         "spec.template.broadcastJobTemplate.spec": schema_of("BroadcastJob"),
         "spec.template.imageListPullJobTemplate.spec": schema_of("ImageListPullJob"),
@@ -49,14 +52,33 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     )
 
 
-def _wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
-    return (itself(CRON_JOB_VIEWS), *(Wake(on=views, keys=_owner) for views in CHILD_VIEWS.values()))
+def _list_wakes(_: AdvancedCronJobSettings) -> Sequence[Wake]:
+    return (
+        itself(CRON_JOB_VIEWS),
+        *(Wake(on=views, keys=_enqueue_owner) for views in CHILD_VIEWS.values()),
+        Wake(on=POD_VIEWS, keys=_enqueue_owner_of_job),
+    )
 
 
-def _owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
-    """The AdvancedCronJob that controls the child."""
+def _enqueue_owner_of_job(change: Change[PodView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
+    """Enqueue the AdvancedCronJob of the Job that controls the pod, when the pod meets another obstacle."""
+    old, new, owner = change.old, change.new, change.latest.controller
+    if owner is None or (owner.group, owner.kind) != (JOB.group, JOB.kind):
+        return
+    if old is None or new is None or old is new or has_new_obstacle(old, new):
+        job = around.get(CHILD_VIEWS[JOB.kind], Key(change.latest.namespace, owner.name))
+        if job is not None:
+            yield from _find_controller(job, around)
+
+
+def _enqueue_owner(change: Change[ChildView], around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
+    """Enqueue the AdvancedCronJob that controls the child."""
+    yield from _find_controller(change.latest, around)
+
+
+def _find_controller(child: ChildView, around: Around[AdvancedCronJobSettings]) -> Iterator[Key]:
     for cron in around.all(CRON_JOB_VIEWS):
-        if cron.uid == change.latest.controller_uid:
+        if cron.uid == child.controller_uid:
             yield cron.key
 
 
@@ -102,12 +124,12 @@ KIND = Kind(
             name="advancedcronjob",
             component="advancedcronjob-controller",
             objects=CRON_JOB_VIEWS,
-            reads=lambda _: tuple(CHILD_VIEWS.values()),
-            wakes=_wakes,
+            reads=lambda _: (*CHILD_VIEWS.values(), POD_VIEWS),
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.cron,
             plan=plan_cronjob,
-            # A time that is written late must not undo a later one.
+            # A late status write must not undo a newer last schedule time.
             is_status_shared=True,
         ),
         _STORED,
@@ -115,6 +137,7 @@ KIND = Kind(
     lends=(on(JOBS, "create", "delete"),),
     rights=(
         *workload_rights(ADVANCED_CRON_JOBS),
+        on(PODS, *READ, why="AdvancedCronJob: what the pods of its Jobs wait for"),
         *(
             on(resource, *READ, "create", "delete", why="AdvancedCronJob: what it makes")
             for resource in TEMPLATES.values()

@@ -1,9 +1,9 @@
-"""The decision for an AdvancedCronJob: its table of contents.
+"""The plan for an AdvancedCronJob: it joins all decisions.
 
-Snapshot ──▶ history ▸ what is due ▸ concurrency policy ▸ a child is made ──▶ Plan
+Snapshot ──▶ history ▸ due times ▸ concurrency policy ▸ creation of a child ──▶ Plan
 
-Pure. The name of a child is that of its tick, and the last tick never goes back: what was made once is not made again,
-also when a manager is killed in between, children are deleted, or clocks are set back.
+Pure. The tick gives a child its name, and the last tick never goes back. So no tick is served twice, even when a
+manager is killed in between, children are deleted, or clocks are set back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +21,7 @@ from pykruise.kinds.advancedcronjob.children import (
 from pykruise.kinds.advancedcronjob.due import MANY, DueTimes, due
 from pykruise.kinds.advancedcronjob.snapshot import (
     AdvancedCronJobSnapshot,
+    AdvancedCronJobView,
     ReadableAdvancedCronJob,
     is_readable,
     key_of,
@@ -34,19 +35,24 @@ from pykruise.kube.schemas.types import ObjectReference
 from pykruise.kube.values.cron import Schedule, ScheduleError, UnknownZoneError, parse_schedule
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
+from pykruise.pods.corrections import Correction
+from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.reasons import Code
+from pykruise.pods.workload.waiting import waiting_for_repeated
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
 _ONCE_S: Final = 366 * 24 * 3600.0
-"""The event of a tick is recorded once."""
+"""Seconds within which the event of a tick is recorded only once."""
 
 _AGAIN_S: Final = 600.0
 
 MOST_LISTED: Final = 100
-"""Active jobs in the status, the oldest first. With concurrencyPolicy Allow nothing else bounds them."""
+"""Maximum number of active jobs in the status, the oldest first. With concurrencyPolicy Allow nothing else limits
+them.
+"""
 
 _NAME_TOO_LONG: Final = Reason(
     Code.NAME_TOO_LONG,
@@ -62,7 +68,7 @@ _UNNAMEABLE: Final = Note(
 
 
 def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
-    """Everything to be written for this object now, its status, and when to look again."""
+    """Plan all writes for this object, its status, and the next reconcile."""
     cron = snapshot.cron
     if cron.is_deleting:
         return Plan()
@@ -70,14 +76,14 @@ def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
         unset = "spec.template: none of the templates is set"
         return refused_plan(snapshot.refused or [cron.problem or unset])
     spec = snapshot.cron.spec
-    history = _history(snapshot)
+    history = _select_history(snapshot)
     kept = _Plan(snapshot, history)
     if spec.paused:
         return kept.waits(Reason(Code.PAUSED, "it is paused", "set spec.paused to false"))
     try:
         schedule = schedule_of(snapshot)
     except ScheduleError as error:
-        return kept.waits(_invalid(str(error)), note=_unreadable(error))
+        return kept.waits(_reason_invalid(str(error)), note=_note_unreadable(error))
     if is_name_too_long(cron.made[1], cron.name, snapshot.now):
         return kept.waits(_NAME_TOO_LONG, note=_UNNAMEABLE)
     result = due(
@@ -91,59 +97,60 @@ def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
 
 
 def schedule_of(snapshot: ReadableAdvancedCronJob) -> Schedule:
-    """Its schedule, in its zone or that of the manager. Raises ScheduleError."""
+    """Return the schedule in its own time zone, or else in the manager's. Raises ScheduleError."""
     spec = snapshot.cron.spec
     zone = spec.time_zone if spec.time_zone is not None else snapshot.settings.time_zone
     return parse_schedule(spec.schedule, zone=zone)
 
 
 def last_tick(snapshot: AdvancedCronJobSnapshot) -> Instant | None:
-    """The latest tick that was served, by the status and by what was made; None: none was."""
+    """The latest served tick, from the status and from the children; None: no tick was served."""
     ticks = (snapshot.cron.last_schedule_time, snapshot.latest_made)
     return max((tick for tick in ticks if tick is not None), default=None)
 
 
 def begins_at(snapshot: AdvancedCronJobSnapshot) -> Instant:
-    """After which time its times count: the last that was served, its creation, or the change that made the schedule
-    what it is."""
+    """Return the time after which ticks count: the latest of the last served tick (or else the creation time) and the
+    last change of the schedule.
+    """
     last = last_tick(snapshot)
     served = snapshot.cron.created_at if last is None else last
     return served if snapshot.changed_at is None else max(served, snapshot.changed_at)
 
 
 def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) -> Plan:
-    """Serves due times as the concurrency policy requires."""
+    """Serve the due times as the concurrency policy requires."""
     cron = snapshot.cron
     assert cron.made is not None
     if value.late is not None:
         seconds = cron.spec.starting_deadline_seconds
         message = f"missed {format_time(value.late)}: later than startingDeadlineSeconds ({seconds} s)"
-        return kept.waits(None, note=_once("MissSchedule", message, value.late, warning=True))
+        return kept.waits(None, note=_note_once("MissSchedule", message, value.late, warning=True))
     if value.missed is None:
         return kept.waits(None)
-    active = _active(snapshot.children)
+    active = _select_active(snapshot.children)
     if cron.spec.concurrency_policy == "Forbid" and active:
         message = f"{active[0].name} is active, and concurrencyPolicy is Forbid"
-        note = _once("JobAlreadyActive", message, value.missed)
+        note = _note_once("JobAlreadyActive", message, value.missed)
         return kept.waits(Reason(Code.CHILD_ACTIVE, message), note=note)
     name = child_name(cron.name, value.missed)
     if name in snapshot.others:
         message = f"{name} is there already, and not of this AdvancedCronJob: its time is skipped"
-        return kept.skips(value.missed, _once("FailedCreate", message, value.missed, warning=True))
+        return kept.skips(value.missed, _note_once("FailedCreate", message, value.missed, warning=True))
     notes = []
     if value.skips_many:
         message = f"more than {MANY} times were missed; the latest is made up for"
-        notes.append(_once("TooManyMissedTimes", message, value.missed, warning=True))
+        notes.append(_note_once("TooManyMissedTimes", message, value.missed, warning=True))
     replaced = active if cron.spec.concurrency_policy == "Replace" else []
     return kept.makes(cron.made, value.missed, replaced, notes)
 
 
-def _active(children: Iterable[ChildView]) -> list[ChildView]:
+def _select_active(children: Iterable[ChildView]) -> list[ChildView]:
     return [child for child in children if child.ending is Ending.ACTIVE]
 
 
 class _Plan:
-    """The plan of a snapshot, with the history that goes in any case."""
+    """Builds the plan of a snapshot. Every plan deletes the children beyond the history limits."""
 
     def __init__(self, snapshot: ReadableAdvancedCronJob, history: Sequence[ChildView]) -> None:
         self._snapshot = snapshot
@@ -151,21 +158,21 @@ class _Plan:
         self.next: Instant | None = None
 
     def waits(self, why: Reason | None, *, note: Note | None = None) -> Plan:
-        """Nothing is made now."""
-        status = self._status(last_tick(self._snapshot))
+        """Plan that creates nothing."""
+        status = self._build_status(last_tick(self._snapshot))
         return Plan(
-            stages=self._tidying(),
+            stages=self._delete_history(),
             status=None if status == self._snapshot.cron.stored_status else status,
             requeue_after_s=self._until_next(),
-            waiting=why or self._for_next(),
-            skipped=dict(_last_failure(self._snapshot)),
+            waiting=why or self._wait_for_next(),
+            skipped=dict((*_find_last_failure(self._snapshot), *_find_stuck_jobs(self._snapshot))),
             notes=(note,) if note else (),
         )
 
     def skips(self, tick: Instant, note: Note) -> Plan:
-        """The tick counts as served, though nothing was made."""
+        """Plan that records the tick as served, although it creates nothing."""
         return Plan(
-            stages=(*self._tidying(), *self._served(tick, "its name is taken")),
+            stages=(*self._delete_history(), *self._record_tick(tick, "its name is taken")),
             requeue_after_s=self._until_next(),
             notes=(note,),
         )
@@ -177,7 +184,7 @@ class _Plan:
         replaced: Sequence[ChildView],
         notes: Iterable[Note],
     ) -> Plan:
-        """A child for the tick; those that it replaces go first."""
+        """Plan that creates a child for the tick, after it deletes the children that the new one replaces."""
         field, resource = made
         cron = self._snapshot.cron
         template: dict[str, Any] = cron.template[field]
@@ -198,27 +205,27 @@ class _Plan:
             ),
         )
         going = [child for child in replaced if not child.is_deleting]
-        deletions = tuple(_deletion(child, resource, "concurrencyPolicy is Replace") for child in going)
+        deletions = tuple(_delete_child(child, resource, "concurrencyPolicy is Replace") for child in going)
         return Plan(
             stages=(
-                *self._tidying(),
+                *self._delete_history(),
                 *([Stage(purpose=Purpose.REPLACE_JOBS, chains=deletions)] if deletions else []),
                 Stage(purpose=Purpose.CREATE_JOBS, chains=(Chain(subject=name, steps=(create,)),)),
-                *self._served(tick, "records the run"),
+                *self._record_tick(tick, "records the run"),
             ),
             requeue_after_s=self._until_next(),
             notes=tuple(notes),
         )
 
-    def _served(self, tick: Instant, because: str) -> list[Stage]:
-        """The status with the tick, as soon as that is true."""
+    def _record_tick(self, tick: Instant, because: str) -> list[Stage]:
+        """Return the stage that writes the tick into the status. It runs once the tick has been served."""
         cron = self._snapshot.cron
         patch = status_patch(
             ADVANCED_CRON_JOBS,
             cron.key,
             uid=cron.uid,
             stored=cron.stored_status,
-            wanted=self._status(tick),
+            wanted=self._build_status(tick),
             resource_version=str(cron.resource_version),
         )
         if patch is None:
@@ -226,19 +233,21 @@ class _Plan:
         step = Step(action=patch, because=because)
         return [Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=cron.name, steps=(step,)),))]
 
-    def _tidying(self) -> tuple[Stage, ...]:
+    def _delete_history(self) -> tuple[Stage, ...]:
         made = self._snapshot.cron.made
         assert made is not None
         if not self._history:
             return ()
-        chains = tuple(_deletion(child, made[1], "beyond the history limit") for child in self._history)
+        chains = tuple(_delete_child(child, made[1], "beyond the history limit") for child in self._history)
         return (Stage(purpose=Purpose.TIDY_UP, chains=chains, is_optional=True),)
 
-    def _status(self, last: Instant | None) -> Document:
+    def _build_status(self, last: Instant | None) -> Document:
         cron = self._snapshot.cron
         assert cron.made is not None
         resource = cron.made[1]
-        active = [_reference(child, resource) for child in _active(self._snapshot.children)[:MOST_LISTED]]
+        active = [
+            _reference_to(child, resource) for child in _select_active(self._snapshot.children)[:MOST_LISTED]
+        ]
         return msgspec.structs.replace(
             cron.status,
             type=resource.kind,
@@ -249,23 +258,40 @@ class _Plan:
     def _until_next(self) -> float | None:
         return None if self.next is None else self.next - self._snapshot.now
 
-    def _for_next(self) -> Reason | None:
-        """Wait for the next time while nothing is in the way."""
+    def _wait_for_next(self) -> Reason | None:
+        """Reason to wait for the next tick, for when nothing else prevents it."""
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next time is {format_time(self.next)}")
         return Reason(Code.NEXT_TICK, "its schedule has no time within five years", "correct spec.schedule")
 
 
-def _last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
-    """The child that ended last, where it has failed."""
+def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
+    """Yield the child that ended last if it failed."""
     ended = [child for child in snapshot.children if child.ending is not Ending.ACTIVE]
     last = max(ended, key=lambda child: (child.started_at, child.name), default=None)
     if last is not None and last.ending is Ending.FAILED:
         yield last.name, Reason(Code.RUN_FAILED, f"{last.kind} {last.name} has failed", "see why it failed")
 
 
-def _history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
-    """Finished children beyond the limits, the oldest first."""
+def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
+    """Jobs whose pods meet an obstacle that needs a person."""
+    correction = correction_of(snapshot.cron)
+    for child in _select_active(snapshot.children):
+        waiting = (
+            pod for pod in snapshot.job_pods.get(child.uid, ()) if pod.is_active and not pod.is_serving
+        )
+        obstacles = blockers_of(waiting, None, now=snapshot.now, correction=correction)
+        if (obstacle := waiting_for_repeated(obstacles)) is not None:
+            yield child.name, obstacle
+
+
+def correction_of(cron: AdvancedCronJobView) -> Correction:
+    """How a person corrects what a child was made from: its template cannot be changed."""
+    return Correction(again=f"AdvancedCronJob {cron.name}")
+
+
+def _select_history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
+    """Finished children beyond the history limits, the oldest first."""
     spec = snapshot.cron.spec
     children: list[ChildView] = []
     for ending, limit in (
@@ -279,12 +305,12 @@ def _history(snapshot: ReadableAdvancedCronJob) -> list[ChildView]:
     return children
 
 
-def _deletion(child: ChildView, resource: Resource, because: str) -> Chain:
+def _delete_child(child: ChildView, resource: Resource, because: str) -> Chain:
     action = Delete(resource=resource, key=key_of(child), uid=child.uid, propagation="Background")
     return Chain(subject=child.name, steps=(Step(action=action, because=because),))
 
 
-def _reference(child: ChildView, resource: Resource) -> ObjectReference:
+def _reference_to(child: ChildView, resource: Resource) -> ObjectReference:
     return ObjectReference(
         api_version=resource.api_version,
         kind=resource.kind,
@@ -294,17 +320,17 @@ def _reference(child: ChildView, resource: Resource) -> ObjectReference:
     )
 
 
-def _invalid(problem: str) -> Reason:
+def _reason_invalid(problem: str) -> Reason:
     return Reason(Code.INVALID_SPEC, problem, "correct the field")
 
 
-def _unreadable(error: ScheduleError) -> Note:
-    """Nothing runs at a wrong hour: a zone that is not known is an error too."""
+def _note_unreadable(error: ScheduleError) -> Note:
+    """Report an unreadable schedule. An unknown time zone is an error too, so that no child runs at a wrong hour."""
     reason = "UnknownTimeZone" if isinstance(error, UnknownZoneError) else "UnparseableSchedule"
     return Note(reason=reason, message=str(error), warning=True, again_after_s=_AGAIN_S)
 
 
-def _once(reason: str, message: str, tick: Instant, *, warning: bool = False) -> Note:
+def _note_once(reason: str, message: str, tick: Instant, *, warning: bool = False) -> Note:
     return Note(
         reason=reason, message=message, warning=warning, again_after_s=_ONCE_S, same_as=format_time(tick)
     )

@@ -1,4 +1,4 @@
-"""AdvancedCronJob shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind AdvancedCronJob: its fields, verbs and columns, and the progress of an object.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
@@ -26,7 +26,7 @@ from pykruise.plans.shown import Cell, Field, Metrics, Shown
 _ACTIVE: Final = Items("status.active")
 
 
-def _line(document: Mapping[str, Any], progress: Progress) -> str:
+def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"advancedcronjob {quoted(document['metadata']['name'])}"
     last = get_path(document, "status", "lastScheduleTime") or "never"
     if progress.active:
@@ -35,14 +35,16 @@ def _line(document: Mapping[str, Any], progress: Progress) -> str:
 
 
 def _last_time(document: Mapping[str, Any]) -> float | None:
-    """When it made something last."""
+    """Time of the last served tick, from the status."""
     last = get_path(document, "status", "lastScheduleTime")
     return parse_time(last) if last else None
 
 
 def _next_time(document: Mapping[str, Any]) -> float | None:
-    """Its next time after the last, after its creation, or after its schedule became what it is; in the past: that one
-    is due, or was missed. None: it is paused, or its schedule has no next time, or cannot be read."""
+    """Return the next tick after the last one, after the creation, or after the last change of the schedule. A time
+    in the past is due or was missed. None: the AdvancedCronJob is paused, or its schedule has no next time or is
+    unreadable.
+    """
     from pykruise.kube.values.cron import ScheduleError, parse_schedule
 
     spec = document.get("spec") or {}
@@ -82,7 +84,7 @@ SHOWN: Final = Shown(
         counts=ProgressCounts(active=_ACTIVE),
         details="it ran last at {status.lastScheduleTime}",
     ),
-    line=_line,
+    line=_format_line,
     metrics=Metrics(
         counts={"status_active": _ACTIVE},
         times={"status_last_schedule_time": _last_time, "next_schedule_time": _next_time},
@@ -95,5 +97,6 @@ SHOWN: Final = Shown(
         Cell("LAST SCHEDULE", "status.lastScheduleTime", "<none>"),
     ),
     fields={"schedule": Field("spec.schedule"), "paused": Field("spec.paused")},
+    has_fixed_template=True,
     templates=("spec.template.jobTemplate.spec.template", "spec.template.broadcastJobTemplate.spec.template"),
 )

@@ -1,6 +1,6 @@
-"""Everything a decision about one AdvancedCronJob needs, as one value.
+"""Everything that a decision about one AdvancedCronJob needs, as one value.
 
-bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (what a cache keeps)
+bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (kept in the cache)
 AdvancedCronJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeGuard
 import msgspec
 
 from pykruise.kinds.advancedcronjob.changes import SeenSchedule, scheduled_since
-from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
+from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, JOB, TEMPLATES, ChildView, Ending
 from pykruise.kinds.advancedcronjob.types import (
     ADVANCED_CRON_JOBS,
     AdvancedCronJobSpec,
@@ -23,10 +23,12 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.schemas.types import AnyObject, Typed
 from pykruise.plans.stored_values import Judged
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.images.api import CompletionPolicy, PullSpec
 from pykruise.pods.settings import FromManager
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, Parts
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
@@ -36,21 +38,21 @@ class AdvancedCronJobSettings(DefaultingSettings, frozen=True, kw_only=True):
     """Settings for decisions about AdvancedCronJobs."""
 
     time_zone: Annotated[str, FromManager("time_zone")] = "UTC"
-    """Time zone of schedules without one: the manager's own."""
+    """Time zone of schedules that name none. Default: the time zone of the manager."""
 
 
 class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
     """One AdvancedCronJob as the cache keeps it."""
 
     spec: AdvancedCronJobSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """The typed spec; None: it is unreadable, and `problem` describes the error."""
     status: AdvancedCronJobStatus = AdvancedCronJobStatus()
     template: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """`spec.template`, as it is stored."""
+    """`spec.template` as it is stored."""
 
     @property
     def made(self) -> tuple[str, Resource] | None:
-        """Which template is set, and what is made of it; None: none is."""
+        """The template field that is set, and the resource of its children; None: no template is set."""
         return next(
             ((name, template) for name, template in TEMPLATES.items() if self.template.get(name) is not None),
             None,
@@ -58,7 +60,7 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def last_schedule_time(self) -> Instant | None:
-        """The tick that was served last, as its status says; None: none was, or that cannot be read."""
+        """The last served tick according to the status; None: no tick was served, or the status is unreadable."""
         try:
             return parse_time(self.status.last_schedule_time) if self.status.last_schedule_time else None
         except ValueError:
@@ -66,7 +68,7 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
 
 
 CLOCKS_DIFFER_S: Final = 300.0
-"""How far a webhook's clock may be ahead of a manager's."""
+"""Seconds by which the clock of a webhook may be ahead of the manager's."""
 
 PARTS: Final[Parts] = {
     "template.jobTemplate": "io.k8s.api.batch.v1.JobTemplateSpec",
@@ -76,14 +78,14 @@ _read_spec: Final = spec_reader(AdvancedCronJobSpec, parts=PARTS)
 
 
 class _Pulls(PullSpec, frozen=True, kw_only=True):
-    """Fields of an ImageListPullJob's spec that are read here."""
+    """Fields of an ImageListPullJob's spec that this module reads."""
 
     completion_policy: CompletionPolicy | None = None  # type: ignore[assignment]  # it may be left out here
     images: list[str] | None = None
 
 
 class _Broadcasts(Typed, frozen=True, kw_only=True):
-    """The same of BroadcastJobs."""
+    """Fields of a BroadcastJob's spec that this module reads."""
 
     completion_policy: AnyObject | None = None
 
@@ -95,7 +97,7 @@ _CHILDREN: Final[Mapping[str, type[Typed]]] = {
 
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[AdvancedCronJobSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`, also in the specs of children."""
+    """Return the typed spec, or None and `<path>: <problem>`. The specs of children are checked too."""
     result, problem = _read_spec(spec)
     if result is None:
         return None, problem
@@ -119,24 +121,25 @@ CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
 
 
 class AdvancedCronJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one AdvancedCronJob at one instant."""
+    """The state of the world for one AdvancedCronJob at one instant."""
 
     cron: AdvancedCronJobView
     children: Sequence[ChildView]
-    """All of its kind that it controls, by name."""
+    """Objects of the children's kind that the AdvancedCronJob controls, by name."""
     others: frozenset[str] = frozenset()
-    """Names of objects of that kind that are not its own and begin as its children's do."""
+    """Names of objects of that kind that it does not control and that have the same prefix as its children."""
     latest_made: Instant | None = None
-    """The latest tick that a child was seen for, which may be gone since; None: no child was seen."""
+    """The latest tick for which a child was observed; the child may be deleted by now. None: no child was observed."""
+    job_pods: Mapping[str, Sequence[PodView]] = {}
+    """Pods of Kubernetes' own Jobs that have not ended, by the Job's uid; other children report their waits."""
     changed_at: Instant | None = None
-    """Since when its schedule, zone, pause and deadline are as they are; None: since it was created, as far as is
-    known."""
+    """Time of the last change of schedule, zone, pause or deadline; None: no change is known since the creation."""
     now: Instant
     settings: AdvancedCronJobSettings = AdvancedCronJobSettings()
 
 
 class ReadableAdvancedCronJobView(AdvancedCronJobView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """An AdvancedCronJobView with a readable spec. Only a type: `is_readable()` decides which snapshots have it."""
 
     spec: AdvancedCronJobSpec
 
@@ -148,25 +151,27 @@ class ReadableAdvancedCronJob(AdvancedCronJobSnapshot, frozen=True, kw_only=True
 
 
 def is_readable(snapshot: AdvancedCronJobSnapshot) -> TypeGuard[ReadableAdvancedCronJob]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec is readable and the stored object passes admission. Only this function decides it."""
     return snapshot.cron.spec is not None and not snapshot.refused
 
 
 class ServedTimes:
-    """The latest tick that a child was seen for: its child may be deleted before a status says it."""
+    """Remembers the latest tick for which a child was observed: the child may be deleted before the status records
+    it.
+    """
 
     def __init__(self) -> None:
         self._latest: Instant | None = None
 
     def latest(self, children: Sequence[ChildView]) -> Instant | None:
-        """With those that are there now."""
+        """Return the latest tick, including those of the current children."""
         ticks = (self._latest, *(child.scheduled_at for child in children))
         self._latest = max((tick for tick in ticks if tick is not None), default=None)
         return self._latest
 
 
 async def snapshot(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]) -> AdvancedCronJobSnapshot:
-    """The AdvancedCronJob with its children, as they are known now. Waits for the first list of the children."""
+    """Read the AdvancedCronJob and its children from the cache. Waits for the first list of the children."""
     made = view.made
     children: list[ChildView] = []
     others: frozenset[str] = frozenset()
@@ -186,15 +191,20 @@ async def snapshot(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings
         children=children,
         others=others,
         latest_made=read.memory(ServedTimes).latest(children),
-        changed_at=_changed_at(view, read),
+        job_pods={
+            child.uid: read.owned(POD_VIEWS, child.uid)
+            for child in children
+            if child.kind == JOB.kind and child.ending is Ending.ACTIVE
+        },
+        changed_at=_find_change(view, read),
         now=read.now(),
         settings=read.settings,
     )
 
 
-def _changed_at(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]) -> Instant | None:
-    """Time of the last change, from the annotation and from observation. Clocks of webhooks may be ahead a little: a
-    time to come is now, and one that is far away is none.
+def _find_change(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]) -> Instant | None:
+    """Time of the last change, from the annotation and from observation. The clock of a webhook may be a little
+    ahead: a time slightly in the future counts as now, and a time far in the future is ignored.
     """
     now, spec, noted = read.now(), view.spec, scheduled_since(view.annotations)
     noted = None if noted is not None and noted > now + CLOCKS_DIFFER_S else noted
@@ -206,5 +216,5 @@ def _changed_at(view: AdvancedCronJobView, read: Read[AdvancedCronJobSettings]) 
 
 
 def key_of(child: ChildView) -> Key:
-    """Where a write to the child goes."""
+    """Return the key of the child."""
     return Key(child.namespace, child.name)

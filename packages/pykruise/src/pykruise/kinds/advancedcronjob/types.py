@@ -1,15 +1,15 @@
 """The AdvancedCronJob kind in its hub version, v1beta1: every field, typed.
 
-JSON of the API server ──▶ AdvancedCronJob ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ AdvancedCronJob ──▶ snapshot, plan; the same types ──▶ crd.py (its schema)
 
-Specs of the jobs stay documents: they are those of other kinds, whose schemas crd.py is given.
-v1alpha1 has the same fields; the original's lacks `imageListPullJobTemplate`, and so loses it.
+Specs of the children stay documents: they belong to other kinds, which pass their schemas to crd.py. v1alpha1 has the
+same fields. OpenKruise's v1alpha1 lacks `imageListPullJobTemplate` and therefore loses it.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.crds import merged_like, schema
 from pykruise.kube.schemas.types import (
     AnyObject,
     ApiObject,
@@ -25,8 +25,12 @@ from pykruise.kube.schemas.types import (
 ADVANCED_CRON_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "advancedcronjobs", "AdvancedCronJob")
 
 
+JobTemplate = Annotated[dict[str, Any], merged_like("io.k8s.api.batch.v1.JobTemplateSpec")]
+"""A `batch/v1 JobTemplateSpec`, kept as it is; server-side apply merges its lists as those of a CronJob."""
+
+
 class BroadcastJobTemplate(Typed, frozen=True, kw_only=True):
-    """BroadcastJobs that are made on schedule."""
+    """Template of the BroadcastJobs that are created on schedule."""
 
     metadata: TemplateMeta | None = None
     spec: AnyObject | None = None
@@ -34,7 +38,7 @@ class BroadcastJobTemplate(Typed, frozen=True, kw_only=True):
 
 
 class ImageListPullJobTemplate(Typed, frozen=True, kw_only=True):
-    """ImageListPullJobs that are made on schedule."""
+    """Template of the ImageListPullJobs that are created on schedule."""
 
     metadata: TemplateMeta | None = None
     spec: AnyObject | None = None
@@ -42,48 +46,51 @@ class ImageListPullJobTemplate(Typed, frozen=True, kw_only=True):
 
 
 class CronJobTemplate(Typed, frozen=True, kw_only=True):
-    """Object that is created on schedule. Exactly one of the templates must be given."""
+    """Template of the object that is created on schedule. Exactly one template must be set."""
 
     broadcast_job_template: BroadcastJobTemplate | None = None
     image_list_pull_job_template: ImageListPullJobTemplate | None = None
-    job_template: AnyObject | None = None
-    """Jobs that are made on schedule, as a batch/v1 JobTemplateSpec."""
+    job_template: JobTemplate | None = None
+    """Template of the Jobs that are created on schedule, as a batch/v1 JobTemplateSpec."""
 
 
 class AdvancedCronJobSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the cron job."""
 
     concurrency_policy: Annotated[str, schema(enum=("Allow", "Forbid", "Replace"))] = ""
-    """Policy while earlier jobs run: Allow (the default) creates another one, Forbid skips it, Replace deletes them
-    first. With imageListPullJobTemplate the default is Replace."""
+    """How to treat a new job while earlier jobs still run. Allow (the default) creates it, Forbid skips it, Replace
+    deletes the earlier jobs first. With imageListPullJobTemplate the default is Replace.
+    """
     failed_jobs_history_limit: Int32 | None = None
-    """Failed jobs that are kept; 1 by default."""
+    """Number of failed jobs to keep. Defaults to 1."""
     paused: bool = False
-    """Whether no jobs are made."""
+    """Whether the schedule is paused: no jobs are created."""
     schedule: Annotated[str, schema(min_length=0)]
-    """When jobs are made, as a cron expression."""
+    """The schedule as a cron expression."""
     starting_deadline_seconds: Int64 | None = None
-    """Seconds by which a job may be late; one that is later is skipped. No limit by default."""
+    """Deadline in seconds for starting a job that missed its scheduled time. A later job is skipped. Defaults to no
+    deadline.
+    """
     successful_jobs_history_limit: Int32 | None = None
-    """Successful jobs that are kept; 3 by default."""
+    """Number of successful jobs to keep. Defaults to 3."""
     template: CronJobTemplate
     time_zone: str | None = None
-    """Time zone of the schedule by its IANA name; that of the manager by default."""
+    """IANA name of the schedule's time zone. Defaults to the time zone of the manager."""
 
 
 class AdvancedCronJobStatus(Status, frozen=True, kw_only=True):
     """Observed state of the cron job."""
 
     active: list[Annotated[ObjectReference, schema(map_type="atomic")]] | None = None
-    """Jobs that run."""
+    """Jobs that are running."""
     last_schedule_time: Time | None = None
-    """When a job was last due and made."""
+    """Last time at which a job was due and was created."""
     type: str = ""
     """Kind of the jobs: Job, BroadcastJob or ImageListPullJob."""
 
 
 class AdvancedCronJob(ApiObject, frozen=True, kw_only=True):
-    """Makes Jobs, BroadcastJobs or ImageListPullJobs on a schedule."""
+    """Creates Jobs, BroadcastJobs or ImageListPullJobs on a schedule."""
 
     api_version: str = ADVANCED_CRON_JOBS.api_version
     kind: str = ADVANCED_CRON_JOBS.kind

@@ -1,8 +1,8 @@
-"""Validation of an AdvancedCronJob (either version): every error at once, each with its field.
+"""Validation of an AdvancedCronJob (either version): all errors in one answer, each with its field.
 
-document [+ the stored one] ──▶ errors_of() ──▶ field errors        document ──▶ warnings_of() ──▶ doubts
+document [+ the stored document] ──▶ errors_of() ──▶ field errors        document ──▶ warnings_of() ──▶ warnings
 
-Pure. Of an ImageListPullJob's template only the first error is returned, as by the original.
+Pure. For an ImageListPullJob's template only the first error is returned. OpenKruise does the same.
 """
 
 import re
@@ -39,7 +39,7 @@ _PULLS: Final = "imageListPullJobTemplate"
 _PULL_PATH: Final = f"spec.template.{_PULLS}.spec"
 _MOST_IMAGES: Final = 255
 _LONGEST_DEADLINE_S: Final = 86_400
-"""With `-` and the seconds of a time it is a name of 63 characters."""
+"""Longest activeDeadlineSeconds of an ImageListPullJob: one day."""
 _IMAGE: Final = re.compile(
     r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
     r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*(?::[\w][\w.-]{0,127})?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?",
@@ -47,13 +47,15 @@ _IMAGE: Final = re.compile(
 )
 _DISTANT: Final = "no time within five years"
 _ANY_TIME: Final = parse_time("2023-01-01T00:00:00Z")
-"""A schedule without a time in the next five years has none: a leap year is among them."""
+"""Start of the search for a time: a schedule without a time in the next five years, which include a leap year, has
+none.
+"""
 
 
 def errors_of(
     doc: Mapping[str, Any], spec: AdvancedCronJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    """Return all field errors of a document and its typed spec. `old` is the stored document on an update."""
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc["spec"]
     errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
@@ -173,7 +175,7 @@ def _image_errors(images: list[str] | None) -> Iterator[Cause]:
 
 
 def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
-    """The template stays, but for that of ImageListPullJobs where there was one."""
+    """Yield an error if the template changed. Only an existing template of ImageListPullJobs may change."""
     fields = {*new, *old} - {*MUTABLE, "template"}
     template, stored = new.get("template") or {}, old.get("template") or {}
     parts = set(TEMPLATES) - ({_PULLS} if stored.get(_PULLS) is not None else set())
@@ -186,9 +188,7 @@ def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterato
 
 
 def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[str]:
-    """Warnings about specs that are admitted and may not work as intended. A spec that is stored already may have
-    errors.
-    """
+    """Yield warnings about specs that are admitted but may not work as intended. A stored spec may also have errors."""
     template = ("spec", "template")
     if get_path(doc, *template, "jobTemplate", "spec", "template", "spec", "restartPolicy") == "Always":
         yield "spec.template.jobTemplate: with restartPolicy Always no Job can be created"
@@ -205,7 +205,7 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
 
 
 def _never_comes(schedule: str) -> bool:
-    """Whether the schedule has no time, in any time zone. What is no schedule is an error, and not a doubt."""
+    """Whether the schedule has no time, in any time zone. An unreadable schedule is an error and gets no warning."""
     try:
         return parse_schedule(schedule).next(_ANY_TIME) is None
     except ScheduleError:
@@ -213,7 +213,7 @@ def _never_comes(schedule: str) -> bool:
 
 
 def stored_errors(spec: AdvancedCronJobSpec) -> list[Cause]:
-    """The same of a spec that is stored already, with defaults for what it leaves out."""
+    """Return all field errors of a stored spec. Missing fields get their defaults first."""
     doc = as_document(spec)
     doc = with_defaults(doc, old=doc)
     return errors_of(doc, msgspec.convert(doc["spec"], AdvancedCronJobSpec))

@@ -6,6 +6,7 @@ status ──▶ headline_of()      spec ──▶ waits_s()      ──▶ INSI
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import JobInsight
 
 
@@ -15,7 +16,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
     )
-    nodes = "1 node" if desired == 1 else f"{desired} nodes"
+    nodes = counted(desired, "node")
     return f"{phase}: of {nodes} {succeeded} succeeded, {failed} failed, {active} active"
 
 

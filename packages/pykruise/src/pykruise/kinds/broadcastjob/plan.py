@@ -30,6 +30,7 @@ from pykruise.kinds.broadcastjob.targets import BroadcastJobTargets, restarts_of
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
@@ -320,7 +321,8 @@ def _document_if_changed(job: BroadcastJobView, status: BroadcastJobStatus) -> D
 
 def _list_notes(targets: BroadcastJobTargets, decision: FanOutDecision, policy: JobPolicy) -> Iterator[Note]:
     if decision.exceeds_parallelism:
-        message = f"{decision.counts.active} pods are active, and parallelism is {policy.parallelism}"
+        active = counted(decision.counts.active, "pod is", "pods are")
+        message = f"{active} active, and parallelism is {policy.parallelism}"
         yield Note(
             reason="TooManyActivePods",
             message=message,

@@ -38,7 +38,8 @@ class CloneSetDifferences(ByRevision):
     """Differences between the pods' revisions and the target."""
 
     def __init__(self, ws: CloneSetWorkingSet, target: RevisionView) -> None:
-        super().__init__({revision.hash: revision for revision in ws.snapshot.revisions})
+        revisions: dict[str, RevisionView] = {revision.hash: revision for revision in ws.snapshot.revisions}
+        super().__init__(revisions, undeclaring=ws.snapshot.undeclaring)
         self._ws = ws
         self._target = target
 
@@ -56,6 +57,9 @@ class CloneSetDifferences(ByRevision):
 
     def obstacles(self, pods: Sequence[PodView]) -> dict[str, str]:
         """Names of pods that cannot be updated in place, with the reason."""
+        if self._ws.snapshot.undeclaring:  # then pods of one revision differ by their nodes
+            ways = ((pod.name, self.of(pod)) for pod in pods)
+            return {name: way.reason for name, way in ways if isinstance(way, NotInPlace)}
         one_of_each = {pod.revision: pod for pod in pods}
         obstacles = {name: self.of(pod) for name, pod in one_of_each.items()}
         reasons = {name: value.reason for name, value in obstacles.items() if isinstance(value, NotInPlace)}

@@ -35,6 +35,7 @@ from pykruise.kinds.cloneset.update import plan_update
 from pykruise.kinds.cloneset.waiting import held_pods, waiting_of
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, selector_from
 from pykruise.plans.failed_resizes import without_other_cause
 from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
@@ -214,7 +215,8 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
         return ()
     what = ", ".join(pod.name for pod in orphans[:10]) + (", …" if len(orphans) > 10 else "")
     message = (
-        f"{len(orphans)} pods match spec.selector but have no owner; they are neither adopted nor counted: "
+        f"{counted(len(orphans), 'pod matches spec.selector but has', 'pods match spec.selector but have')} no owner; "
+        "they are neither adopted nor counted: "
         f"{what}"
     )
     return (Note(reason="OrphansMatchSelector", message=message, warning=True, again_after_s=math.inf),)

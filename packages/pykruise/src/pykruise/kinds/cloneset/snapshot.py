@@ -17,6 +17,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.declared_features import undeclaring_nodes
 from pykruise.plans.in_place import SeenInPlace
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
@@ -156,6 +157,8 @@ class CloneSetSnapshot(Judged, frozen=True, kw_only=True):
     """Ids of claims whose pod name is occupied by a pod that does not belong to the CloneSet."""
     node_labels: Mapping[str, Mapping[str, str]] = {}
     """Labels of the nodes, by name. They are needed only when the template has topologySpreadConstraints."""
+    undeclaring: frozenset[str] = frozenset()
+    """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     now: Instant
     ids: IdSource
     settings: CloneSetSettings = CloneSetSettings()
@@ -183,9 +186,11 @@ async def snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSet
     claims = tuple(read.owned(CLAIM_VIEWS, view.uid))
     budgets = read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
     now = read.now()
+    pods = tuple(read.owned(POD_VIEWS, view.uid))
+    template = view.spec.template if view.spec is not None else None
     return CloneSetSnapshot(
         cloneset=view,
-        pods=tuple(read.owned(POD_VIEWS, view.uid)),
+        pods=pods,
         revisions=sorted_revisions([*around.own, *around.free]),
         other_revisions=around.others,
         orphans=tuple(read.orphans(POD_VIEWS, view.namespace)),
@@ -195,6 +200,7 @@ async def snapshot(view: CloneSetView, read: Read[CloneSetSettings]) -> CloneSet
         budgets={budget.name: budget for budget in budgets},
         occupied_ids=frozenset(_find_occupied_ids(view, claims, read)),
         node_labels=_node_labels(view, read),
+        undeclaring=undeclaring_nodes(template, pods, read, settings=read.settings.in_place),
         now=now,
         ids=IdSource(read.draw_seed()),
         settings=read.settings,

@@ -14,6 +14,7 @@ from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
 from pykruise.plans.in_place import Recall
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import UpdateSpec, restarts_containers
+from pykruise.pods.in_place.update_spec import WHOLE_POD
 from pykruise.pods.view.names import RevisionHash
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
@@ -50,6 +51,8 @@ def surges_for_update(
             grace_seconds=spec.in_place.grace_period_seconds,
             ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
         )
-        if not isinstance(change, UpdateSpec) or restarts_containers(pod, change, settings=settings.in_place):
+        if not isinstance(change, UpdateSpec) or (WHOLE_POD in change.resources and snapshot.undeclaring):
+            return True
+        if restarts_containers(pod, change, settings=settings.in_place):
             return True
     return not one_of_each

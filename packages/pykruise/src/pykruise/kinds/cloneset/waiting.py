@@ -14,6 +14,7 @@ from typing import Final
 
 from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
+from pykruise.kube.values.counts import counted
 from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
 from pykruise.pods.reasons import Code, rank_of, remedy_of
 from pykruise.pods.view.pod_view import PodView
@@ -76,7 +77,7 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
         held = any(
             reason is not None and reason.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for reason in reasons
         )
-        message = f"{len(ws.leaving) or numbers.remove} pods are to be deleted"
+        message = f"{counted(len(ws.leaving) or numbers.remove, 'pod is', 'pods are')} to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
         if allows_none(ws.limits):
@@ -92,10 +93,12 @@ def _reason_of_missing(
     if now == 0:
         limit = ws.limits.scale_max_unavailable
         if limit == 0:
-            return limit_is_zero(SCALE_LIMIT, f"{missing} pods are missing, and none is created")
+            return limit_is_zero(
+                SCALE_LIMIT, f"{counted(missing, 'pod is', 'pods are')} missing, and none is created"
+            )
         return Reason(
             Code.SCALE_UP_LIMITED,
-            f"{missing} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
+            f"{counted(missing, 'pod is', 'pods are')} missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
             "see why pods are not available",
         )
     leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
@@ -106,7 +109,7 @@ def _reason_of_missing(
             f"pod {pod.name} {skipped[pod.name].message}",
             "see why it does not end, if that lasts",
         )
-    return Reason(Code.CREATING, f"{missing} pods are missing and being created")
+    return Reason(Code.CREATING, f"{counted(missing, 'pod is', 'pods are')} missing and being created")
 
 
 def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:

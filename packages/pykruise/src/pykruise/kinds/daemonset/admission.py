@@ -1,9 +1,9 @@
-"""DaemonSet's two admission reviews, as functions that a webhook server or a sandbox calls.
+"""The two admission reviews of a DaemonSet, as functions that a webhook server or a sandbox calls.
 
 AdmissionRequest ──▶ mutate_daemonset()   ──▶ the object with its defaults
                  ──▶ validate_daemonset() ──▶ allowed, or refused (422) with every field error
 
-Both versions are reviewed as they are given: they differ in nothing that has a rule but the type Surging.
+Both versions are reviewed without conversion: the type Surging is the only difference between them that has a rule.
 """
 
 from typing import Final
@@ -27,7 +27,10 @@ mutate_daemonset: Final[Reviewer] = _REVIEWS.mutating(lambda _, doc: with_defaul
 
 
 def validating(revisions: RevisionLookup | None) -> Reviewer:
-    """The validating review. `revisions` say by which selector pods are managed; without, no other may be stored."""
+    """Return the validating review.
+
+    `revisions` looks up the selector that manages the pods. Without it, the review refuses any other selector.
+    """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: DaemonSetSpec) -> list[Cause]:
         managed = await managed_selector_of(request, revisions)
@@ -37,4 +40,4 @@ def validating(revisions: RevisionLookup | None) -> Reviewer:
 
 
 validate_daemonset: Final = validating(None)
-"""The same where there is nothing to ask."""
+"""The validating review without a lookup of revisions."""

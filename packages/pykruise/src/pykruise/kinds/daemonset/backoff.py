@@ -1,9 +1,9 @@
-"""How soon a pod that fails on a node may be replaced there again.
+"""Delays before a pod that finished on a node may be replaced on that node again.
 
 plans that delete finished pods ──▶ Backoffs.note() ──▶ memory ──▶ Backoffs.until() ──▶ the next snapshot
 
-Owns state: nothing in a cluster remembers pods that are gone. A manager that starts anew starts with none,
-which costs one replacement per node. Rule: Kubernetes' DaemonSet controller.
+Owns state: the cluster does not remember deleted pods. A manager that restarts has no delays, which costs one
+replacement per node. Kubernetes' DaemonSet controller does the same.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from pykruise.kube.clock import Instant
 FIRST_S = 1.0
 LONGEST_S = 900.0
 FORGOTTEN_AFTER_S = 1800.0
-"""Idle for so long, a node begins anew."""
+"""Seconds without a replacement after which a node starts again with the first delay."""
 
 
 class _Delay(msgspec.Struct):
@@ -24,14 +24,14 @@ class _Delay(msgspec.Struct):
 
 
 class Backoffs:
-    """Delays by node, of one DaemonSet in one generation: another spec is another try."""
+    """Delays by node for one generation of one DaemonSet. Another spec starts without delays."""
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self._delays: dict[str, _Delay] = {}
 
     def until(self, *, now: Instant) -> dict[str, Instant]:
-        """Nodes on which a finished pod has to stay, and until when."""
+        """Return the nodes whose finished pod must stay, each with the end of its delay."""
         self._delays = {
             node: delay for node, delay in self._delays.items() if now - delay.since <= FORGOTTEN_AFTER_S
         }
@@ -40,7 +40,7 @@ class Backoffs:
         }
 
     def note(self, nodes: Iterable[str], *, now: Instant) -> None:
-        """A finished pod is being replaced on each of these nodes: the next one waits twice as long."""
+        """Record that a finished pod is replaced on each of these nodes. Each later delay is twice as long."""
         for node in nodes:
             delay = self._delays.get(node)
             if delay is None:

@@ -1,12 +1,12 @@
-"""DaemonSets between v1alpha1 and v1beta1.
+"""Conversion of DaemonSets between v1alpha1 and v1beta1.
 
 v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps what one side lacks
 
-What is called differently: that the partition limits creation is an annotation in v1alpha1, the type Surging
-is Standard with maxSurge in v1beta1, and the hash in the status has another name. The annotation stays on the
-v1beta1 object; in v1alpha1 it always says what the field says, so that a write through v1alpha1 does not
-switch on again what was switched off. Surging comes back in v1alpha1 as it was written: else `kubectl apply`
-of an unchanged manifest would change it each time.
+The versions differ in three places. v1alpha1 has an annotation instead of the field that lets the partition limit
+creation; v1beta1 expresses the type Surging as Standard with maxSurge; the hash in the status has another name. The
+annotation stays on the v1beta1 object. In v1alpha1 it always has the value of the field, so a write through v1alpha1
+does not switch on again a feature that was switched off. An object written with Surging has Surging in v1alpha1
+again: otherwise `kubectl apply` of an unchanged manifest would change the object each time.
 """
 
 from typing import Final
@@ -17,14 +17,14 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, annotate, rename, section
 
 WRITTEN_AS: Final = "pykruise.io/written-as"
-"""Annotation of a v1beta1 DaemonSet whose type was Surging when it was written."""
+"""Annotation of a v1beta1 DaemonSet that was written with the type Surging."""
 
 PROGRESSIVE: Final = "daemonset.kruise.io/progressive-create-pod"
-"""Annotation of a v1alpha1 DaemonSet: exactly "true" is `spec.scaleStrategy.partitionedScaling`."""
+"""Annotation of a v1alpha1 DaemonSet. The value "true", and no other, means `spec.scaleStrategy.partitionedScaling`."""
 
 
 def to_hub(doc: Document) -> Document:
-    """v1alpha1 as v1beta1."""
+    """Convert v1alpha1 to v1beta1."""
     spec = section(doc, "spec")
     if spec is not None and (section(doc, "metadata", "annotations") or {}).get(PROGRESSIVE) == "true":
         scale = spec.get("scaleStrategy")
@@ -38,27 +38,27 @@ def to_hub(doc: Document) -> Document:
 
 
 def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
+    """Convert v1beta1 to v1alpha1."""
     spec = section(doc, "spec")
     if spec is not None:
         scale = spec.pop("scaleStrategy", None)
         is_on = isinstance(scale, dict) and scale.get("partitionedScaling") is True
         annotate(doc, PROGRESSIVE, "true" if is_on else None)
     if (section(doc, "metadata", "annotations") or {}).get(WRITTEN_AS) == SURGING:
-        _bring_surging_back(section(doc, "spec", "updateStrategy", "rollingUpdate"))
+        _restore_surging(section(doc, "spec", "updateStrategy", "rollingUpdate"))
     annotate(doc, WRITTEN_AS, None)
     rename(section(doc, "status"), "updateRevision", "daemonSetHash")
     return doc
 
 
 def normalize(doc: Document) -> Document:
-    """Without what another field says after the conversion: the annotation."""
+    """Remove the annotation, which repeats another field after the conversion."""
     annotate(doc, PROGRESSIVE, None)
     return doc
 
 
-def _bring_surging_back(block: Document | None) -> None:
-    """Standard with a surge and nothing unavailable as Surging, without what that means by itself."""
+def _restore_surging(block: Document | None) -> None:
+    """Replace Standard by Surging if pods surge and maxUnavailable is 0, and remove the values that Surging implies."""
     if block is None or block.get("rollingUpdateType") != RollingUpdateType.STANDARD:
         return
     if block.get("maxUnavailable") != 0 or block.get("maxSurge") in (None, 0, "0%"):

@@ -1,9 +1,9 @@
 """Defaults that admission writes into a DaemonSet (either version).
 
-document ──▶ with_defaults() ──▶ the document as it is to be stored
+document ──▶ with_defaults() ──▶ the document to store
 
-Pure; the document that comes in is not changed. Rule: the original's mutating webhook. The template is stored
-as it is given, unlike that of other workloads.
+Pure: the input document is not changed. Same rule as OpenKruise's mutating webhook. Unlike the templates of other
+workloads, the template gets no defaults.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from pykruise.pods.api import UpdateType
 
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
-    """The document with defaults, by the rules of its own version: only v1alpha1 has the type Surging."""
+    """Return the document with the defaults of its own version: only v1alpha1 has the type Surging."""
     spec: Document = {
         "burstReplicas": DEFAULT_BURST,
         "revisionHistoryLimit": 10,
@@ -27,12 +27,12 @@ def with_defaults(doc: Mapping[str, Any]) -> Document:
 
 
 def has_surging(doc: Mapping[str, Any]) -> bool:
-    """Whether the document is of the version that has the type Surging."""
+    """Whether the version of the document has the type Surging."""
     return str(doc.get("apiVersion")).endswith("/v1alpha1")
 
 
 def _update_strategy(strategy: Document, *, has_surging: bool) -> Document:
-    """Nothing is defaulted under OnDelete."""
+    """Write the defaults of the update strategy. OnDelete has no defaults."""
     strategy["type"] = strategy.get("type") or str(UpdateType.ROLLING_UPDATE)
     if strategy["type"] != UpdateType.ROLLING_UPDATE:
         return strategy
@@ -47,7 +47,9 @@ def _update_strategy(strategy: Document, *, has_surging: bool) -> Document:
 
 
 def with_surging_replaced(block: Document) -> Document:
-    """v1alpha1's type Surging in other words: Standard, one pod of surge and none unavailable unless given."""
+    """Express v1alpha1's type Surging as Standard with maxSurge 1 and maxUnavailable 0, unless the document sets
+    them.
+    """
     if block.get("rollingUpdateType") != SURGING:
         return block
     given = without_nulls(block)

@@ -1,4 +1,4 @@
-"""Advanced DaemonSet, as explain, plan and simulate know it.
+"""The Advanced DaemonSet for the commands explain, plan and simulate.
 
 spec ──▶ strategy_by_policy()      status + plan ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -14,7 +14,9 @@ from pykruise.runtime.plan import Plan
 
 
 def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> RolloutCounts:
-    """How far it is; what the partition keeps is not to be updated."""
+    """Return the progress of the rollout. Nodes that the partition keeps at older revisions are not expected to
+    update.
+    """
     wanted = status.get("desiredNumberScheduled", 0)
     kept = sum(why.code == Code.PARTITION for why in plan.skipped.values())
     revision = status.get("updateRevision")

@@ -1,8 +1,8 @@
-"""Advanced DaemonSet, as the rest of the program knows it.
+"""The Advanced DaemonSet as a kind that the rest of the program can run.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 
-A node's heartbeat enqueues nothing. A node that changes enqueues the DaemonSets for which it is something else now.
+The heartbeat of a node enqueues nothing. A changed node enqueues the DaemonSets whose placement on it has changed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -71,13 +71,13 @@ def _wakes(_: DaemonSetSettings) -> Sequence[Wake]:
         adoptable(
             POD_VIEWS, DAEMON_SET_VIEWS, may_own=lambda daemonset, pod: selects(daemonset.selector, pod)
         ),
-        Wake(on=NODE_VIEWS, keys=_placed_otherwise),
+        Wake(on=NODE_VIEWS, keys=_find_affected),
         named_after(REVISION_VIEWS, DAEMON_SET_VIEWS),
     )
 
 
-def _placed_otherwise(change: Change[NodeView], around: Around[DaemonSetSettings]) -> Iterator[Key]:
-    """DaemonSets for which the state of the node has changed."""
+def _find_affected(change: Change[NodeView], around: Around[DaemonSetSettings]) -> Iterator[Key]:
+    """Yield the keys of the DaemonSets whose placement on the node has changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_placed_as(new):
         return
@@ -93,7 +93,7 @@ def _is_concerned(
     before = fit(old).place if old is not None else None
     after = fit(new).place if new is not None else None
     if old is None or new is None:
-        # Pods there when it was last looked at; what has come since enqueues it by itself.
+        # The memory knows the pods of the last refresh. Newer pods enqueue the DaemonSet themselves.
         known = around.memories.of(daemonset.key, daemonset.uid, NodeMemory).states_for(terms_of(daemonset))
         return Place.RUN in (before, after) or any(
             known.has_pods_on(node.name) for node in (old, new) if node is not None
@@ -107,14 +107,14 @@ def _is_selected(daemonset: DaemonSetView, node: NodeView) -> bool:
 
 
 def _note_replaced(read: Read[DaemonSetSettings], snapshot: DaemonSetSnapshot, plan: Plan) -> None:
-    """Nodes whose finished pod is replaced are remembered: the next one waits."""
+    """Remember the nodes whose finished pod is replaced, so that their next replacement waits."""
     generation = snapshot.daemonset.generation
-    nodes = _replaced_on(snapshot, plan)
+    nodes = _find_replacing_nodes(snapshot, plan)
     read.memory(NodeMemory).backoffs_for(generation).note(nodes, now=snapshot.now)
 
 
-def _replaced_on(snapshot: DaemonSetSnapshot, plan: Plan) -> Iterator[str]:
-    """Nodes on which the plan deletes a finished pod."""
+def _find_replacing_nodes(snapshot: DaemonSetSnapshot, plan: Plan) -> Iterator[str]:
+    """Yield the nodes on which the plan deletes a finished pod."""
     finished = {
         pod.name: state.name
         for state in snapshot.overview.open

@@ -1,9 +1,9 @@
 """Limits of a DaemonSet's spec, as whole numbers.
 
-spec + number of nodes that run a pod ──▶ limits_of() ──▶ Limits, and the fields that cannot be read
+spec + number of nodes that should run a pod ──▶ limits_of() ──▶ Limits, and the invalid fields
 
-Pure. A value that cannot be read never becomes a harmless-looking 0, which as a partition would update
-everything: nothing is touched, and its field is named.
+Pure. An invalid value never becomes a harmless-looking 0, which as a partition would update every node. The limits
+name the field instead, and the controller writes nothing.
 """
 
 import msgspec
@@ -15,27 +15,29 @@ BLOCK = "spec.updateStrategy.rollingUpdate"
 
 
 class DaemonSetLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Amounts, in nodes or pods."""
+    """Limits, as numbers of nodes or pods."""
 
     desired: int
-    """Nodes that run a pod."""
+    """Nodes that should run a pod."""
     max_unavailable: int
     max_surge: int
     partition: int
-    """Nodes that stay on older revisions."""
+    """Nodes that stay at older revisions."""
     burst: int
-    """Creations, deletions and updates in place of one plan, each counted apart; at least 1."""
+    """Maximum number of creations, of deletions, and of in-place updates in one plan, each counted separately; at
+    least 1.
+    """
     allows_surge: bool
-    """Whether a node may have an old and a new pod."""
+    """Whether a node may have an old and a new pod at the same time."""
     problems: tuple[str, ...] = ()
-    """`<field>: <what is wrong>`; with any, nothing may be touched."""
+    """Invalid fields, each as `<field>: <problem>`. If there are any, nothing may be written."""
 
 
 def limits_of(spec: DaemonSetSpec, *, desired: int) -> DaemonSetLimits:
-    """The limits for that number of nodes.
+    """Return the limits for `desired` nodes.
 
-    Percentages are of those nodes: maxUnavailable and maxSurge rounded up, partition and burstReplicas down
-    (but a burst is never 0). With neither maxUnavailable nor maxSurge one node at a time is updated.
+    Percentages refer to those nodes: maxUnavailable and maxSurge are rounded up, partition and burstReplicas down
+    (but a burst is never 0). If both maxUnavailable and maxSurge are absent, one node is updated at a time.
     """
     problems: list[str] = []
 
@@ -69,7 +71,7 @@ def limits_of(spec: DaemonSetSpec, *, desired: int) -> DaemonSetLimits:
 
 
 def _burst(value: IntOrPercent | None, *, desired: int) -> int:
-    """A value that cannot be read (admission was bypassed) is taken for the most careful one."""
+    """Return the burst. An invalid value (admission was bypassed) becomes 1, the most careful burst."""
     if value is None:
         return DEFAULT_BURST
     try:

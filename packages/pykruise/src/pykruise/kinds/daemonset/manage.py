@@ -1,9 +1,9 @@
-"""Which nodes get a pod and which pods go, whatever is to be updated.
+"""Selection of the nodes that get a pod and of the pods that are deleted, independent of updates.
 
 DaemonSetWorkingSet ──▶ plan_manage() ──▶ Phase
 
-Pure. Node by node: one that runs a pod and has none gets one; of several pods one stays; a pod that failed is
-replaced, less and less often; a pod on a node that must not run it goes.
+Pure. The phase decides node by node: a node that should run a pod and has none gets one. Of several pods on a node
+one stays. A failed pod is replaced, after growing delays. A pod on a node that must not run it is deleted.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ BY_PARTITIONED_SCALING: Final = Reason(
 
 
 class ManagedNodes:
-    """Needs of the nodes, collected node by node."""
+    """Pods to create and to delete, collected node by node."""
 
     def __init__(self) -> None:
         self.needing: list[str] = []
@@ -40,14 +40,14 @@ class ManagedNodes:
 
 
 def plan_manage(ws: DaemonSetWorkingSet) -> tuple[PlanPhase, dict[str, Reason]]:
-    """The phase, and the nodes that have no pod and get none, with the reason."""
+    """Return the phase, and the nodes that have no pod and get none, each with the reason."""
     result = ManagedNodes()
     for state in ws.nodes:
-        _look_at(ws, state, result)
+        _add_node(ws, state, result)
     for pod in ws.strays:
         if not pod.is_deleting:
             result.going.append(Going(pod, f"its node {pod.wanted_node} is gone"))
-    nodes = _within_partition(ws, result.needing, result)
+    nodes = _limit_by_partition(ws, result.needing, result)
     for node in nodes[ws.limits.burst :]:
         result.skipped_nodes[node] = AFTER_OTHERS
     phase = come_and_go(ws, nodes=nodes, why="runs a pod and has none", going=result.going)
@@ -60,8 +60,8 @@ def plan_manage(ws: DaemonSetWorkingSet) -> tuple[PlanPhase, dict[str, Reason]]:
     ), {**ws.overview.idle, **result.skipped_nodes}
 
 
-def _look_at(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> None:
-    """One node."""
+def _add_node(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> None:
+    """Add the needs of one node to `value`."""
     node, place = state.name, state.place
     if not state.pods:
         value.needing.append(node)
@@ -69,15 +69,15 @@ def _look_at(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> 
     if place is Place.LEAVE:
         value.going += [Going(pod, state.because) for pod in state.pods if not pod.is_deleting]
         return
-    running, has_finished = _running(ws, state, value)
+    running, has_finished = _keep_running(ws, state, value)
     if ws.limits.allows_surge:
         _keep_old_and_new(ws, running, value)
     else:
         value.going += [Going(pod, f"node {node} has another pod") for pod in running[1:]]
     if running or place is not Place.RUN:
         return
-    # A finished pod keeps its place until it is gone: another would most likely end as it did. Two that wait in
-    # PreparingDelete are as many as surge lets a node have.
+    # A finished pod blocks its replacement until it is deleted, because a new pod would most likely end the same way.
+    # Two pods in PreparingDelete are the most that surge allows on a node.
     leaving = sum(not pod.is_deleting for pod in state.pods)
     if ws.limits.allows_surge and not has_finished and leaving < 2:
         value.needing.append(node)
@@ -85,8 +85,13 @@ def _look_at(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> 
         value.skipped_nodes[node] = LAST_POD_GOES
 
 
-def _running(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> tuple[list[PodView], bool]:
-    """Pods that are to stay; the others go, or wait. And whether one that is finished has still to go."""
+def _keep_running(
+    ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes
+) -> tuple[list[PodView], bool]:
+    """Return the pods that stay, and whether a finished pod must still be deleted.
+
+    All other pods are deleted or wait.
+    """
     running: list[PodView] = []
     has_finished = False
     for pod in state.pods:
@@ -103,12 +108,15 @@ def _running(ws: DaemonSetWorkingSet, state: NodeState, value: ManagedNodes) -> 
 
 
 def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: ManagedNodes) -> None:
-    """A finished pod goes so that another can come; when that happens again and again, after longer and longer
-    times. Otherwise a kubelet that refuses the pod would have the two of them run in a circle."""
+    """Delete a finished pod so that another can be created.
+
+    Repeated replacements wait longer and longer. Otherwise a kubelet that refuses the pod would cause an endless loop
+    of deletions and creations.
+    """
     until = ws.snapshot.failed_until.get(node)
     if until is not None:
         value.times.append(until)
-        value.skipped[pod.name] = _backoff(pod)
+        value.skipped[pod.name] = _backoff_reason(pod)
         return
     has_failed = pod.phase == "Failed"
     verb = "failed" if has_failed else "finished"
@@ -122,8 +130,8 @@ def _replace_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView, value: M
     value.going.append(Going(pod, f"it has {verb}"))
 
 
-def _backoff(pod: PodView) -> Reason:
-    """Why a finished pod is not replaced yet."""
+def _backoff_reason(pod: PodView) -> Reason:
+    """Return the reason that a finished pod is not replaced yet."""
     message = f"{pod.phase.lower()} again shortly after the last one; goes in a while"
     if pod.phase == "Failed":
         return Reason(Code.BACKOFF, message, "see why its pod fails on that node")
@@ -131,7 +139,7 @@ def _backoff(pod: PodView) -> Reason:
 
 
 def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value: ManagedNodes) -> None:
-    """Under surge a node may have one pod of each sort; the old one goes once the new one serves."""
+    """Keep one new and one old pod per node under surge, and delete the old pod when the new pod is available."""
     new = next((pod for pod in running if ws.is_updated(pod)), None)
     old = next((pod for pod in running if not ws.is_updated(pod)), None)
     value.going += [
@@ -149,19 +157,19 @@ def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value
         value.skipped[old.name] = stays_until(new.name)
 
 
-def _within_partition(ws: DaemonSetWorkingSet, needing: list[str], pod: ManagedNodes) -> list[str]:
-    """With partitionedScaling, as many nodes keep waiting as the partition has places."""
+def _limit_by_partition(ws: DaemonSetWorkingSet, needing: list[str], pod: ManagedNodes) -> list[str]:
+    """Return the nodes that may get a pod now. With partitionedScaling, the partition limits them."""
     if not ws.spec.scales_partitioned or not needing:
         return needing
     if ws.limits.partition == 0:
         return needing
     desired = ws.limits.desired
-    room = max(desired - _updated(ws) - min(ws.limits.partition, desired), 0)
+    room = max(desired - _count_updated(ws) - min(ws.limits.partition, desired), 0)
     pod.skipped_nodes |= dict.fromkeys(needing[room:], BY_PARTITIONED_SCALING)
     return needing[:room]
 
 
-def _updated(ws: DaemonSetWorkingSet) -> int:
-    """Nodes with exactly one live pod of the update revision."""
+def _count_updated(ws: DaemonSetWorkingSet) -> int:
+    """Count the nodes with exactly one live pod of the update revision."""
     others = (OldAndNew(ws, state) for state in ws.nodes if state.place is Place.RUN)
     return ws.settled + sum(1 for pods in others if pods.is_clear and pods.new is not None)

@@ -1,11 +1,11 @@
-"""All nodes as a DaemonSet finds them, worked out again only for nodes that changed.
+"""Cache of a DaemonSet's nodes with their pods. It computes a state again only for a node that changed.
 
-nodes + pods of now ──▶ NodeStateCache.refresh() ──▶ NodeOverview ──▶ snapshot.py
-                           └── a node that changed since the last look ──▶ node_state.examine()
+current nodes + pods ──▶ NodeStateCache.refresh() ──▶ NodeOverview ──▶ snapshot.py
+                            └── a node that changed since the last refresh ──▶ node_state.examine()
 
-`NodeStateCache` owns state: what it saw at the last look. It saves work and changes nothing. A view never changes once
-it is made, so a node or a pod that is the very object of last time has nothing new to tell: what changed is found
-by comparing identities, and no event can be missed.
+`NodeStateCache` owns state: the nodes and pods of the last refresh. It saves work and changes no decision. A view is
+immutable, so a node or a pod that is the same object as in the last refresh has not changed. The cache compares
+identities, so it cannot miss an event.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,23 +26,26 @@ T = TypeVar("T", NodeView, PodView)
 
 
 class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """All nodes as a DaemonSet finds them at one instant."""
+    """All nodes of a DaemonSet at one instant."""
 
     states: dict[str, NodeState]
-    """Node states by name, in the order of names. Nodes that are gone are there while pods are meant for them; the name
-    of the node of pods that are meant for none is empty."""
+    """Node states by name, sorted by name. A deleted node is included while pods target it; pods that target no node
+    are under the empty name.
+    """
     open: Sequence[NodeState]
-    """States of nodes that may need a step or a message, for any revision; in the order of names."""
+    """States of nodes that may need a step or a message, whatever the revision is; sorted by name."""
     quiet: Mapping[MadeFor, int]
-    """How many others run a pod, by what that was made for."""
+    """Number of other nodes that run a pod, by the revision that the pod was created for."""
     idle: Mapping[str, Reason]
-    """Nodes that are to have no pod and have none, and why."""
+    """Nodes that should have no pod and have none, each with the reason."""
     desired: int
-    """Nodes that are to run a pod."""
+    """Number of nodes that should run a pod."""
 
 
 def by_ownership(overview: NodeOverview) -> NodeOverview:
-    """The same nodes with all the pods that the DaemonSet controls, whatever its selector says, and no others."""
+    """Return the same nodes with all pods that the DaemonSet controls, whether its selector matches them or not, and
+    no other pods.
+    """
     states = {name: _with_owned(state) for name, state in overview.states.items()}
     return msgspec.structs.replace(overview, states=states, open=[*states.values()], quiet={})
 
@@ -55,24 +58,24 @@ def _with_owned(state: NodeState) -> NodeState:
 
 
 class NodeStateCache:
-    """The states of one DaemonSet's nodes, kept from look to look: a node that changes costs that node's work.
+    """The states of one DaemonSet's nodes, kept between refreshes: only a node that changes costs work.
 
-    All that is done for every node is what the interpreter does in C: comparing identities, copying tables.
+    The work for every node is what the interpreter does in C: comparing identities and copying tables.
     """
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
-        # As of the last look. What is compared by identity is held on to, so that no id is used again.
+    def _reset(self) -> None:
+        # State of the last refresh. It holds the compared objects, so that no id is reused.
         self._seen_nodes: dict[int, NodeView] = {}
         self._seen_pods: dict[int, PodView] = {}
         self._sequences: tuple[Sequence[PodView], Sequence[PodView]] = ((), ())
         self._looked_at: Instant = float("-inf")
 
         self._nodes: dict[str, NodeView] = {}
-        self._pods: dict[str, tuple[PodView, ...]] = {}  # by the node they are meant for
+        self._pods: dict[str, tuple[PodView, ...]] = {}  # by the node that they target
 
         self._states: dict[str, NodeState] = {}
         self._is_sorted = True
@@ -81,7 +84,7 @@ class NodeStateCache:
         self._idle: dict[str, Reason] = {}
         self._due: dict[str, Instant] = {}
         self._desired = 0
-        self._board = self._drawn()
+        self._board = self._build_overview()
 
     @property
     def terms(self) -> Terms:
@@ -89,7 +92,7 @@ class NodeStateCache:
         return self._terms
 
     def has_pods_on(self, node: str) -> bool:
-        """Whether the DaemonSet had pods for this node at the last look."""
+        """Whether the DaemonSet had pods for this node at the last refresh."""
         state = self._states.get(node)
         return state is not None and bool(state.pods or state.mismatched)
 
@@ -101,25 +104,30 @@ class NodeStateCache:
         orphans: Sequence[PodView] = (),
         now: Instant,
     ) -> NodeOverview:
-        """The overview of now. `nodes`: all there are; `pods`: those that the DaemonSet controls; `orphans`: those of
-        its namespace that are orphans. The same, whatever was looked at before."""
+        """Return the current overview.
+
+        `nodes` are all nodes; `pods` are those that the DaemonSet controls; `orphans` are the orphans in its
+        namespace. The result does not depend on earlier refreshes.
+        """
         try:
-            changed = self._changed_nodes(nodes)
-            changed |= self._changed_pods(pods, orphans)
-            changed |= self._changed_by_time(now)
+            changed = self._find_changed_nodes(nodes)
+            changed |= self._find_changed_pods(pods, orphans)
+            changed |= self._find_changed_by_time(now)
             for name in changed:
                 self._examine(name, now)
-        except BaseException:  # half of a look is no memory to go on with
-            self._begin_anew()
+        except BaseException:  # the memory is useless after half a refresh
+            self._reset()
             raise
         if changed:
-            self._board = self._drawn()
+            self._board = self._build_overview()
         return self._board
 
-    def _changed_nodes(self, nodes: Iterable[NodeView]) -> set[str]:
-        """Names of nodes that came, went, or are something else to pods now. A heartbeat is none of that."""
+    def _find_changed_nodes(self, nodes: Iterable[NodeView]) -> set[str]:
+        """Return the names of nodes that were added, removed, or changed in a way that concerns pods. A heartbeat
+        does not.
+        """
         result = {id(node): node for node in nodes}
-        gone, come = _difference(self._seen_nodes, result)
+        gone, come = _compare_by_identity(self._seen_nodes, result)
         self._seen_nodes = result
         before = {node.name: node for node in gone}
         changed: set[str] = set()
@@ -132,13 +140,13 @@ class NodeStateCache:
             del self._nodes[name]
         return changed | before.keys()
 
-    def _changed_pods(self, pods: Sequence[PodView], orphans: Sequence[PodView]) -> set[str]:
-        """Names of the nodes that pods which came, went, or changed are or were meant for."""
+    def _find_changed_pods(self, pods: Sequence[PodView], orphans: Sequence[PodView]) -> set[str]:
+        """Return the names of the nodes that added, removed and changed pods target or targeted."""
         if pods is self._sequences[0] and orphans is self._sequences[1]:
             return set()
         self._sequences = (pods, orphans)
         result = {id(pod): pod for pod in chain(pods, orphans)}
-        gone, come = _difference(self._seen_pods, result)
+        gone, come = _compare_by_identity(self._seen_pods, result)
         self._seen_pods = result
         changed: set[str] = set()
         for pod in filter(self._may_count, gone):
@@ -151,28 +159,28 @@ class NodeStateCache:
             changed.add(pod.target_node)
         return changed
 
-    def _changed_by_time(self, now: Instant) -> set[str]:
-        """Names of nodes that time has made another state."""
+    def _find_changed_by_time(self, now: Instant) -> set[str]:
+        """Return the names of nodes whose state changed because time passed."""
         before, self._looked_at = self._looked_at, now
         if now < before and self._terms.min_ready_seconds > 0:
-            return set(self._states)  # the clock was set back: a pod that was available may not be any more
+            return set(self._states)  # the clock was set back: an available pod may be unavailable again
         return {name for name, due in self._due.items() if due <= now}
 
     def _may_count(self, pod: PodView) -> bool:
-        """Whether it is controlled, or to be adopted: not one of the many others of its namespace."""
+        """Whether the DaemonSet controls the pod or could adopt it. Most orphans of the namespace do not match."""
         selector = self._terms.selector
         return pod.controller is not None or (selector is not None and selector.matches(pod.labels))
 
     def _examine(self, name: str, now: Instant) -> None:
-        self._take_out(name)
+        self._remove_state(name)
         node, pods = self._nodes.get(name), self._pods.get(name, ())
         state = examine(self._terms, name, node, pods, now=now)
         if node is not None or state.pods or state.mismatched:
-            self._put_in(name, state)
+            self._add_state(name, state)
         else:
             self._states.pop(name, None)
 
-    def _take_out(self, name: str) -> None:
+    def _remove_state(self, name: str) -> None:
         old = self._states.get(name)
         if old is None:
             return
@@ -185,7 +193,7 @@ class NodeStateCache:
             if not self._quiet[old.quiet]:
                 del self._quiet[old.quiet]
 
-    def _put_in(self, name: str, state: NodeState) -> None:
+    def _add_state(self, name: str, state: NodeState) -> None:
         self._is_sorted &= name in self._states
         self._states[name] = state
         self._desired += state.place is Place.RUN
@@ -198,7 +206,7 @@ class NodeStateCache:
         if state.quiet is not None:
             self._quiet[state.quiet] = self._quiet.get(state.quiet, 0) + 1
 
-    def _drawn(self) -> NodeOverview:
+    def _build_overview(self) -> NodeOverview:
         if not self._is_sorted:
             self._states = dict(sorted(self._states.items()))
             self._is_sorted = True
@@ -211,8 +219,8 @@ class NodeStateCache:
         )
 
 
-def _difference(before: Mapping[int, T], now: Mapping[int, T]) -> tuple[list[T], list[T]]:
-    """Removed and added items, by identity."""
+def _compare_by_identity(before: Mapping[int, T], now: Mapping[int, T]) -> tuple[list[T], list[T]]:
+    """Return the removed and the added items, by identity."""
     return (
         [before[key] for key in before.keys() - now.keys()],
         [now[key] for key in now.keys() - before.keys()],

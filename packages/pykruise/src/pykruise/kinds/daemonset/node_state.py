@@ -1,9 +1,9 @@
 """State of one node for a DaemonSet, with its pods.
 
-node + pods that are meant for it ──▶ examine() ──▶ NodeState ──▶ node_cache.py (all of them)
+node + pods that target it ──▶ examine() ──▶ NodeState ──▶ node_cache.py (all of them)
 
-Pure. A state says nothing of revisions. Which pods are old is the plan's business, and a new template has no node
-examined.
+Pure. A state does not depend on the revisions. The plan decides which pods are old, so a new template does not
+examine nodes again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ import msgspec
 from pykruise.kinds.daemonset.placement import DaemonSetPlacement, Fit, Place
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.in_place import is_resize_infeasible
 from pykruise.plans.views import NodeView
 from pykruise.pods.lifecycle.availability import is_ready_long_enough
 from pykruise.pods.lifecycle.states import LifecycleState
@@ -22,17 +23,14 @@ from pykruise.pods.view.pod_view import PodView
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
 
 MadeFor = tuple[str, str]
-"""Revision that a pod was created for: the hash of a revision, and the generation of an older template."""
+"""Revision that a pod was created for: the hash of a revision, and the template generation of older DaemonSets."""
 
 _LOST: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-"""Taints of nodes whose kubelet is not heard."""
-
-
-# One pod
+"""Taints of nodes whose kubelet does not report."""
 
 
 def made_for(pod: PodView) -> MadeFor:
-    """Revision that the pod was created for, or updated to."""
+    """Return the revision that the pod was created for, or updated to."""
     return pod.revision, pod.labels.get(TEMPLATE_GENERATION_LABEL, "")
 
 
@@ -42,12 +40,14 @@ def is_leaving(pod: PodView) -> bool:
 
 
 def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
-    """Ready for minReadySeconds. The lifecycle state does not count: daemons have none but one."""
+    """Whether the pod has been ready for minReadySeconds. The lifecycle state does not count: PreparingDelete is the
+    only one of daemon pods.
+    """
     return pod.is_ready and is_ready_long_enough(pod, min_ready_seconds=min_ready_seconds, now=now)
 
 
 def available_at(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Instant | None:
-    """When a ready pod that is not available yet will be, by time alone; None: not by time."""
+    """Return the time when a ready pod becomes available because time passes; None if it does not."""
     if not pod.is_ready or pod.ready_since is None or min_ready_seconds <= 0:
         return None
     due = pod.ready_since + min_ready_seconds
@@ -55,7 +55,7 @@ def available_at(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Insta
 
 
 def by_counting(pod: PodView) -> tuple[Any, ...]:
-    """Which pod of a node counts first: one that is scheduled, then the older, then by name."""
+    """Return the sort key of the pods of a node: scheduled pods first, then older pods, then by name."""
     return (not pod.node_name, pod.created_at or float("inf"), pod.name)
 
 
@@ -67,54 +67,60 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     placement: DaemonSetPlacement
     selector: Selector | None = None
-    """Which pods count; None: it cannot be read, and all that the DaemonSet controls do."""
+    """Selector of the pods that count. None: the selector is invalid, and all pods that the DaemonSet controls count.
+    """
     min_ready_seconds: int = 0
 
 
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
-    """One node as a DaemonSet finds it."""
+    """State of one node for a DaemonSet."""
 
     name: str
     place: Place
     because: str = ""
-    """Why it is that, where it is not to run a pod."""
+    """Reason for `place`, if the node should not run a pod."""
     labels: Mapping[str, str] = {}
     is_lost: bool = False
-    """Its kubelet is not heard."""
+    """Whether its kubelet does not report."""
     pods: tuple[PodView, ...] = ()
-    """Pods that count, terminating ones too: controlled and matching, or orphans to adopt. The first is the one that
-    the node is counted by."""
+    """Pods that count, including terminating pods: controlled pods that match, and orphans to adopt. The node is
+    counted by the first pod.
+    """
     mismatched: tuple[PodView, ...] = ()
-    """Controlled, but not matching the selector any more."""
+    """Controlled pods that no longer match the selector."""
     quiet: MadeFor | None = None
-    """Revision of the one pod of a node that needs no attention: the pod is available and waits for nothing. Unless
-    that is another revision, there is nothing to be done or said about the node."""
+    """Revision of the only pod of a node that needs no attention: the pod is available and waits for nothing. Only
+    another revision makes the plan consider such a node.
+    """
     until: Instant | None = None
-    """When time alone makes it another state; None: never."""
+    """Time when the state changes because time passes; None: never."""
 
     @property
     def has_part(self) -> bool:
-        """Whether there is such a node, and it has or should have a pod."""
+        """Whether the node exists, and has a pod or should have one."""
         return self.place is Place.RUN or (bool(self.pods) and self.place is not Place.GONE)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is to have no pod and has none."""
+        """Whether the node should have no pod and has none."""
         return not self.pods and self.place in (Place.STAY, Place.LEAVE)
 
     @property
     def is_open(self) -> bool:
-        """Whether there may be something to do or to say, whatever the revision."""
+        """Whether the node may need a step or a message, whatever the revision is."""
         return self.quiet is None and (bool(self.mismatched) or not self.is_idle)
 
 
 def examine(
     terms: Terms, name: str, node: NodeView | None, pods: Iterable[PodView], *, now: Instant
 ) -> NodeState:
-    """The state of one node. `node` None: there is none of that name. `pods`: those meant for it, controlled by
-    the DaemonSet, or orphans that match."""
+    """Return the state of one node.
+
+    `node` is None if there is no node of that name. `pods` are those that target the node: controlled by the
+    DaemonSet, or orphans that match.
+    """
     fit = Fit(Place.GONE) if node is None else terms.placement.fit(node)
-    own, mismatched = _counting(terms.selector, pods)
+    own, mismatched = _split_by_selector(terms.selector, pods)
     times = [available_at(pod, min_ready_seconds=terms.min_ready_seconds, now=now) for pod in own]
     return NodeState(
         name=name,
@@ -129,7 +135,7 @@ def examine(
     )
 
 
-def _counting(
+def _split_by_selector(
     selector: Selector | None, pods: Iterable[PodView]
 ) -> tuple[tuple[PodView, ...], tuple[PodView, ...]]:
     own: list[PodView] = []
@@ -152,7 +158,7 @@ def _quiet(
         return None
     pod = own[0]
     is_moving = pod.is_deleting or is_leaving(pod) or pod.may_be_updating or bool(pod.open_gates)
-    if is_moving or pod.controller is None:
+    if is_moving or is_resize_infeasible(pod) or pod.controller is None:
         return None
     if not is_available(pod, min_ready_seconds=terms.min_ready_seconds, now=now):
         return None

@@ -1,10 +1,10 @@
-"""Which nodes run a pod of a DaemonSet.
+"""Selection of the nodes that run a pod of a DaemonSet.
 
-template ──▶ placement_of() ──▶ Placement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and why
+template ──▶ placement_of() ──▶ Placement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and the reason
 
-Pure. Taints, the node selector and the required node affinity of the template decide. A node that is cordoned,
-not ready or full runs its pod all the same: the pod tolerates the taints that stand for those states, and the
-scheduler looks at resources.
+Pure. The taints of the node, and the node selector and required node affinity of the template decide. A node that is
+cordoned, not ready or full still runs its pod: the pod tolerates the taints of those states, and the scheduler checks
+resources.
 """
 
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ class Place(StrEnum):
     """Suitability of a node for a DaemonSet."""
 
     RUN = "run"
-    """It runs a pod."""
+    """The node should run a pod."""
     STAY = "stay"
-    """A pod that is there stays; none is created."""
+    """An existing pod stays; none is created."""
     LEAVE = "leave"
-    """A pod that is there goes."""
+    """An existing pod is deleted."""
     GONE = "gone"
-    """There is no such node: only pods that were meant for it."""
+    """The node does not exist, but pods target it."""
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Fit of one node for one DaemonSet, with the reason in words."""
+    """Fit of one node for one DaemonSet, with the reason as text."""
 
     place: Place
     because: str = ""
@@ -53,9 +53,10 @@ _HOST_NETWORK_TOLERATION: Final = (f"{_NODE}/network-unavailable", NO_SCHEDULE)
 
 
 def daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tolerations of the template with those that every daemon pod has, once each.
+    """Return the tolerations of the template and those that every daemon pod has, without duplicates.
 
-    Rule: Kubernetes' DaemonSet controller; its pods ignore what makes a node unfit for others.
+    Kubernetes' DaemonSet controller does the same: its pods tolerate the states in which a node accepts no other
+    pods.
     """
     tolerations = list(pod_spec.get("tolerations") or ())
     wanted = list(_DAEMON_TOLERATIONS)
@@ -77,7 +78,7 @@ class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
     """Requirements of a DaemonSet's template on nodes."""
 
     def fit(self, node: NodeView) -> Fit:
-        """Fit of the node for pods of this template."""
+        """Return the fit of the node for pods of this template."""
         if mismatch := self.mismatch(node):
             return Fit(Place.LEAVE, mismatch)
         return self._fit_by_taints(node) if node.taints else RUNS
@@ -92,7 +93,7 @@ class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
 
 
 def placement_of(template: Mapping[str, Any]) -> DaemonSetPlacement:
-    """Requirements of a pod template on nodes. An affinity that has not the shape of one matches no node."""
+    """Return the requirements of a pod template on nodes. A malformed affinity matches no node."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     asked = requirements_of(spec)
     return DaemonSetPlacement(

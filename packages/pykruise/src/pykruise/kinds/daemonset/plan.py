@@ -1,10 +1,11 @@
-"""The decisions for one DaemonSet: their table of contents.
+"""The plan for one DaemonSet, joined from its phases.
 
 Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
              the selector guard ▶ claim pods and revisions ▶ store the revision ▶ pull images ahead
-             ▶ bring pods into service ▶ pods to and from nodes, or else update ▶ tidy up; and the status
+             ▶ bring pods into service ▶ create and delete pods, or else update ▶ tidy up; and the status
 
-Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
+Pure: the same snapshot gives the same plan. The plan does not wait for caches: the snapshot contains the controller's
+own writes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,13 +57,15 @@ NODES_FIRST: Final = Reason(Code.TURN, "is updated when every node has the pods 
 
 
 def plan_daemonset(snapshot: DaemonSetSnapshot) -> Plan:
-    """Everything to be written for this DaemonSet now, its status, and when to look again."""
+    """Return all writes for this DaemonSet, its status, and the time of the next reconcile."""
     return plan_workload(_FRAME, snapshot)
 
 
 def status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """The status when this write of `plan` failed. None: there is nothing to report, as tidying up is tried again with
-    every plan and holds nothing back."""
+    """Return the status after this write of `plan` failed.
+
+    None: nothing is reported, because tidying up is tried again with every plan and blocks nothing.
+    """
     if failed.purpose == Purpose.TIDY_UP:
         return None
     shown = plan.status if plan.status is not None else snapshot.daemonset.stored_status
@@ -77,13 +80,13 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
     revisions = choose_revisions(snapshot)
     ws = DaemonSetWorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
-        *_owning(snapshot),
+        *_claim(snapshot),
         *stored(snapshot, revisions, unrecorded=unrecorded),
         *merged_pods(revisions, ws.pods),
     ]
     manage, skipped_nodes = plan_manage(ws)
     update = PlanPhase() if manage.stages else plan_update(ws)
-    # Refreshing comes first of the three: a pod is finished before the next is begun.
+    # Refreshing comes first of the three phases: the update of a pod is finished before the next one begins.
     refresh = plan_refresh(ws, except_for=manage.touched | update.touched)
     skipped = {**refresh.skipped, **update.skipped, **manage.skipped}
     if manage.stages:
@@ -110,7 +113,7 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
         status=changed_status(
             snapshot.daemonset, status, zeros=() if ws.limits.desired else ("numberAvailable",)
         ),
-        requeue_after_s=requeue_after((manage, update, refresh), *_times(ws), now=ws.now),
+        requeue_after_s=requeue_after((manage, update, refresh), *_find_times(ws), now=ws.now),
         waiting=waiting,
         skipped=skipped,
         skipped_nodes=skipped_nodes,
@@ -118,9 +121,11 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
     )
 
 
-def _owning(snapshot: DaemonSetSnapshot) -> list[Stage]:
-    """Adopts orphans that match, and releases its own pods that do not. A pod whose own labels were changed is let go:
-    that is how people put one aside. A revision is never let go."""
+def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
+    """Adopt orphans that match, and release own pods that do not match.
+
+    A pod with changed labels is released, because people set a pod aside that way. A revision is never released.
+    """
     states = snapshot.overview.open
     adopted = [pod for state in states for pod in state.pods if pod.controller is None]
     mismatched = [pod for state in states for pod in state.mismatched]
@@ -130,16 +135,17 @@ def _owning(snapshot: DaemonSetSnapshot) -> list[Stage]:
     ]
 
 
-def _times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
-    """When time alone changes something beside the phases: a pod becomes available, or is to be named."""
+def _find_times(ws: DaemonSetWorkingSet) -> Iterator[Instant | None]:
+    """Yield the times, besides those of the phases, at which a pod becomes available or its wait must be named."""
     yield waits_until(ws)
+    yield min((time for time in ws.infeasible.values() if time > ws.now), default=None)
     yield next_late_at(ws.open_pods, now=ws.now)
     if ws.spec.min_ready_seconds > 0:
         for pod in ws.open_pods:
             yield ws.available_at(pod)
 
 
-# What is a DaemonSet's own in the frame
+# DaemonSet's part of the frame
 
 
 def _unreadable(snapshot: DaemonSetSnapshot) -> list[Problem]:
@@ -169,7 +175,7 @@ def _refused(snapshot: DaemonSetSnapshot, problems: Sequence[Problem]) -> Daemon
 
 
 def _guarded(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
-    """The counters go on, over what is owned."""
+    """Return the status while the selector guard blocks all writes. The counters still cover the owned pods."""
     spec = snapshot.daemonset.spec
     ws = DaemonSetWorkingSet(
         snapshot, spec=spec, revisions=unchanged_revisions(snapshot), overview=by_ownership(snapshot.overview)
@@ -182,7 +188,7 @@ def _guarded(snapshot: ReadableDaemonSet, message: str) -> DaemonSetStatus:
 _FRAME: Final = Frame(
     resource=DAEMON_SETS,
     view_of=lambda snapshot: snapshot.daemonset,
-    terminating=lambda snapshot: None,  # what it owns is collected, or orphaned, by others
+    terminating=lambda snapshot: None,  # others collect or orphan its objects
     unreadable=_unreadable,
     problems=_problems,
     refused=_refused,

@@ -1,8 +1,8 @@
-"""The pods that a DaemonSet creates, and the stages that bring pods to nodes and take them away.
+"""Pods that a DaemonSet creates, and the stages that create pods on nodes and delete them.
 
-node names ──▶ creations() ──▶ chains;  pods that go ──▶ Departures ──▶ chains, or why they wait
+node names ──▶ creations() ──▶ chains;  pods to delete ──▶ Departures ──▶ chains, or why they wait
 
-Pure. A pod is made for one node: its node affinity names that node, and the scheduler does the rest.
+Pure. A pod is created for one node: its node affinity names that node, and the scheduler binds the pod.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,30 +27,30 @@ from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 LONGEST_PREFIX: Final = 58
-"""Characters of a name that is generated, without its random end."""
+"""Length limit of a generated name without its random suffix."""
 
 DAEMON_SCHEDULER: Final = "kubernetes.io/daemonset-controller"
 
 
 class Going(msgspec.Struct, frozen=True):
-    """A pod that is to go, and why."""
+    """A pod to delete, with the reason."""
 
     pod: PodView
     because: str
 
 
 def stays_until(new: str) -> Reason:
-    """Why an old pod stays beside the new one of its node."""
+    """Return the reason that an old pod stays beside the new pod of its node."""
     return Reason(Code.TURN, f"stays until {new} is available")
 
 
 def come_and_go(
     ws: DaemonSetWorkingSet, *, nodes: Sequence[str], why: str, going: Sequence[Going]
 ) -> PlanPhase:
-    """Pods for these nodes and the end of those, at most `burst` of each; the rest is for the next plan.
+    """Create pods for `nodes` and delete the pods in `going`, at most `burst` of each. Later plans do the rest.
 
-    Neither waits for the other: a quota that is used up must not keep failed pods where they are, and a pod
-    that may not be deleted must not keep another node empty.
+    Creations and deletions do not wait for each other: an exhausted quota must not keep failed pods, and a pod that
+    may not be deleted must not keep another node empty.
     """
     burst = ws.limits.burst
     chains: list[Chain] = []
@@ -88,7 +88,7 @@ def _creation(document: Document, node: str, why: str) -> Chain:
 
 
 def pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:
-    """A new pod of the update revision for each node. What all have in common is shared, not copied."""
+    """Yield a new pod of the update revision for each node. The pods share their common parts."""
     daemonset = ws.snapshot.daemonset
     template = ws.revisions.current.template
     metadata = pod_metadata(template)
@@ -118,7 +118,7 @@ def pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tup
 
 
 def _names(ws: DaemonSetWorkingSet, prefix: str, count: int) -> Iterable[str]:
-    """Chosen here and not by the API server, so that a creation whose answer was lost can be repeated."""
+    """Return new names. The plan chooses them, so a creation without an answer can be repeated."""
     used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
     return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.fresh_ids(count, used=used))
 

@@ -1,9 +1,10 @@
-"""Which images of a DaemonSet's new revision are pulled ahead.
+"""Selection of the images of a DaemonSet's new revision that are pulled ahead.
 
-DaemonSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py says which)
+DaemonSetWorkingSet ──▶ plan_pre_download() ──▶ stages (plans/pre_download.py decides the images)
 
-Pure. What would not help is left out: a first rollout, OnDelete, and all nodes at once. Recreated pods profit
-too, as their nodes have the image before the old pod goes. Settings are annotations of the DaemonSet.
+Pure. Images are not pulled ahead when it would not help: in a first rollout, under OnDelete, and when all nodes
+update at the same time. Recreated pods profit too, because their nodes have the image before the old pod is deleted.
+The settings are annotations of the DaemonSet.
 """
 
 from pykruise.kinds.daemonset.placement import Place
@@ -17,7 +18,7 @@ from pykruise.runtime.plan import Stage
 
 
 def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
-    """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
+    """Return the writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
         return ()
     daemonset = ws.snapshot.daemonset
@@ -30,7 +31,7 @@ def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
         is_due=need <= _updated_ready(ws),
         not_needed=lambda: _not_needed(ws),
         is_over_at_once=lambda: bool(_not_needed(ws)),
-        replaced=lambda: _templates_in_use(ws),
+        replaced=lambda: _find_templates_in_use(ws),
         selector=ws.spec.selector,
         owner=daemonset.owner_reference,
         settings=annotated_settings(daemonset.annotations),
@@ -43,8 +44,8 @@ def _updated_ready(ws: DaemonSetWorkingSet) -> int:
     return ws.settled + others
 
 
-def _templates_in_use(ws: DaemonSetWorkingSet) -> list[Document]:
-    """Templates of the old revisions that pods are of; of all old ones when a pod's revision is not known."""
+def _find_templates_in_use(ws: DaemonSetWorkingSet) -> list[Document]:
+    """Return the templates of old revisions that pods have; of all old ones if a revision is unknown."""
     used = {pod.revision for pod in ws.open_pods if not ws.is_updated(pod)}
     used |= {pod.revision for state in ws.outdated for pod in state.pods}
     known = [revision for revision in ws.revisions.old if hash_of(revision) in used]

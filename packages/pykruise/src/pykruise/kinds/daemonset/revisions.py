@@ -1,10 +1,10 @@
-"""The revision that a DaemonSet's pods should be of, and what has to be written for it.
+"""The revision that a DaemonSet's pods should have, and the writes that it needs.
 
 Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones ──▶ stages that label, store and merge
-                                                                  └──▶ cleaned_up(): what history does not keep
+                                                                  └──▶ cleaned_up(): beyond the history limit
 
-Pure. Templates that mean the same are one revision, with any writer (pods/workload/revisions.py): a set that
-another manager kept is taken over without a rollout.
+Pure. Templates with the same meaning are one revision, whichever program wrote it (pods/workload/revisions.py), so
+pykruise takes over a set from another manager without a rollout.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,29 +31,29 @@ class Revisions(msgspec.Struct, frozen=True, kw_only=True):
 
     current: RevisionView
     label: str
-    """The current one as pods carry it."""
+    """Label of the current revision on pods."""
     hashes: frozenset[str]
-    """Hashes of pods that are of the current revision: its own, and those of duplicates."""
+    """Hashes on pods of the current revision: its own, and those of duplicates."""
     old: Sequence[RevisionView] = ()
-    """Its own that say something else, oldest first."""
+    """Own revisions with another meaning, oldest first."""
     duplicates: Sequence[RevisionView] = ()
-    """Its own that say the same as the current one."""
+    """Own revisions with the same meaning as the current one."""
     choice: UpdateChoice | None = None
-    """How the current one was found, and what is to be written of it; None: nothing may be written."""
+    """How the current revision was found, and which writes it needs; None: nothing may be written."""
 
 
 def label_of(revision: RevisionView) -> str:
-    """The revision as pods carry it. One without the label is named by its own name."""
+    """Return the revision label of its pods. A revision without the label is identified by its name."""
     return revision.labels.get(keys.REVISION_LABEL) or revision.name
 
 
 def hash_of(revision: RevisionView) -> RevisionHash:
-    """The part of `label_of` that tells revisions apart."""
+    """Return the hash part of `label_of`, which distinguishes revisions."""
     return short_hash(label_of(revision))
 
 
 def choose_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
-    """Which revision the template stands for, and which there are besides. Its hash is in the label that pods carry."""
+    """Return the revision of the template, and the other revisions. Pods carry its hash in a label."""
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
     choice = choose_update_revision(
         snapshot.daemonset,
@@ -82,13 +82,13 @@ def choose_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
 def stored(
     snapshot: DaemonSetSnapshot, revisions: Revisions, *, unrecorded: RevisionView | None
 ) -> list[Stage]:
-    """Writes of revisions that must precede any pod of the current revision."""
+    """Return the writes of revisions that must precede any pod of the current revision."""
     assert revisions.choice is not None
     known = (*revisions.old, *revisions.duplicates, revisions.current)
     return [
         *stage_of(
             Purpose.LABEL_REVISIONS,
-            (_labelled(revision) for revision in known if _lacks_label(snapshot, revision)),
+            (_label_revision(revision) for revision in known if _lacks_label(snapshot, revision)),
         ),
         *revision_stages(revisions.choice, snapshot.daemonset, unrecorded=unrecorded),
     ]
@@ -99,7 +99,7 @@ def _lacks_label(snapshot: DaemonSetSnapshot, revision: RevisionView) -> bool:
     return is_its_own and not revision.labels.get(keys.REVISION_LABEL)
 
 
-def _labelled(revision: RevisionView) -> Chain:
+def _label_revision(revision: RevisionView) -> Chain:
     action = patch_object(
         CONTROLLER_REVISIONS, revision, {"metadata": {"labels": {keys.REVISION_LABEL: revision.name}}}
     )
@@ -109,7 +109,7 @@ def _labelled(revision: RevisionView) -> Chain:
 
 
 def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, ...]:
-    """Pods of duplicates carry the hash of the revision that is kept; they are not restarted."""
+    """Give pods of duplicates the hash of the revision that is kept. The pods are not restarted."""
     hashes = set(map(hash_of, revisions.duplicates)) - {hash_of(revisions.current)}
     if not hashes:
         return ()
@@ -130,9 +130,9 @@ def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, .
 def cleaned_up(
     snapshot: DaemonSetSnapshot, spec: DaemonSetSpec, revisions: Revisions, pods: Sequence[PodView]
 ) -> Iterator[Chain]:
-    """Duplicates that no pod is of any more, then what history does not keep, oldest first.
+    """Delete duplicates without pods, then old revisions beyond the history limit, oldest first.
 
-    History keeps revisionHistoryLimit old ones; one that a pod is of is never deleted.
+    The history keeps revisionHistoryLimit old revisions. A revision with pods is never deleted.
     """
     uid = snapshot.daemonset.uid
     limit = spec.revision_history_limit
@@ -150,7 +150,7 @@ def cleaned_up(
 
 
 def unchanged_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
-    """Current revision according to the status, while no write is allowed: for counting only."""
+    """Return the current revision according to the status. It only serves counting while no write is allowed."""
     label = snapshot.daemonset.status.update_revision
     shown = RevisionView(
         namespace=snapshot.daemonset.namespace,

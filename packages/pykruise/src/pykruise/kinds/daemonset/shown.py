@@ -1,4 +1,4 @@
-"""Advanced DaemonSet shows itself: its fields, verbs and columns, and how far one is.
+"""Display of the Advanced DaemonSet: its fields, verbs and columns, and the progress of a rollout.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

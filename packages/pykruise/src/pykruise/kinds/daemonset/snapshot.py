@@ -1,10 +1,10 @@
-"""Everything a decision about one DaemonSet needs, as one value.
+"""All inputs of a decision about one DaemonSet, as one value.
 
-bytes of a DaemonSet ──▶ DAEMON_SET_VIEWS ──▶ DaemonSetView (what a cache keeps)
+bytes of a DaemonSet ──▶ DAEMON_SET_VIEWS ──▶ DaemonSetView (stored in a cache)
 DaemonSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                            └─ node_cache.py: nodes with their pods, made anew where they changed
+                            └─ node_cache.py: nodes with their pods, computed again where they changed
 
-The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
+The snapshot carries time, ids and settings, so the same snapshot always gives the same plan.
 """
 
 import re
@@ -19,6 +19,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.declared_features import undeclaring_nodes
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
@@ -47,28 +48,28 @@ _OUT_OF_RANGE: Final = 2**63
 
 
 class DaemonSetSettings(GateSettings, frozen=True, kw_only=True):
-    """Feature gates and flags that change decisions about DaemonSets; defaults are the original's."""
+    """Feature gates and flags that change decisions about DaemonSets. The defaults are OpenKruise's."""
 
     assign_pods_by_scheduler: Annotated[
         bool, FromFlag("assign-pods-by-scheduler", "Pods of DaemonSets are placed by the scheduler.")
     ] = True
-    """False: pods are created with their node's name."""
+    """Whether the scheduler binds the pods. False: pods are created with the name of their node."""
     prune_ineligible_nodes: Annotated[bool, OnGate("DaemonSetPruneIneligibleNodes")] = False
-    """Nodes that must not run a pod are left out of the budget of an update."""
+    """Whether the budget of an update leaves out nodes that must not run a pod."""
     pre_download: Annotated[bool, OnGate("PreDownloadImageForDaemonSetUpdate", "KruiseDaemon")] = False
-    """New images are pulled ahead of an update."""
+    """Whether new images are pulled ahead of an update."""
 
 
 class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
-    """One DaemonSet as the cache keeps it."""
+    """One DaemonSet in the cache."""
 
     spec: DaemonSetSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """None: the spec is invalid; `problem` has the reason."""
     status: DaemonSetStatus = DaemonSetStatus()
     selector: Selector | None = None
-    """None: it cannot be read, or there is none."""
+    """None: the selector is invalid or absent."""
     node_selector: Selector | None = None
-    """Selector of the nodes whose pods are updated; None: all, or unreadable."""
+    """Selector of the nodes whose pods are updated; None: all nodes, or an invalid selector."""
     placement: DaemonSetPlacement = DaemonSetPlacement()
 
     @property
@@ -78,7 +79,7 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def template_generation(self) -> str:
-        """The number in an annotation of old, as pods carry it in a label; empty: none that can be read."""
+        """The template generation from a deprecated annotation, as in a label of the pods; empty: absent or invalid."""
         text = self.annotations.get(TEMPLATE_GENERATION_ANNOTATION, "")
         number = int(text) if _WHOLE_NUMBER.fullmatch(text) else _OUT_OF_RANGE
         return str(number) if -_OUT_OF_RANGE <= number < _OUT_OF_RANGE else ""
@@ -97,7 +98,7 @@ def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
 
 
 def terms_of(daemonset: DaemonSetView) -> Terms:
-    """Terms of its nodes' states besides nodes and pods."""
+    """Return the terms of its nodes' states besides nodes and pods."""
     return Terms(
         placement=daemonset.placement,
         selector=daemonset.selector,
@@ -119,43 +120,47 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
 
 
 class DaemonSetSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one DaemonSet at one instant."""
+    """The state of the cluster for one DaemonSet at one instant."""
 
     daemonset: DaemonSetView
     overview: NodeOverview
-    """All nodes of the cluster: what each is to the DaemonSet, and the pods that count there."""
+    """All nodes of the cluster: the placement of each, and the pods that count there."""
     pods: Sequence[PodView]
-    """All pods controlled by it, finished and terminating ones too, in any order."""
+    """All pods that the DaemonSet controls, including finished and terminating pods, in any order."""
     revisions: Sequence[RevisionView]
-    """Revisions that it controls, oldest first."""
+    """Revisions that the DaemonSet controls, oldest first."""
     orphaned_revisions: Sequence[RevisionView] = ()
     """Orphaned revisions whose labels match, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
-    """Further revisions whose names could be in the way, by name."""
+    """Other revisions that may already use the name of a new revision, by name."""
     pull_jobs: Sequence[PullJobView] | None = None
-    """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
+    """ImagePullJobs that the DaemonSet controls; None: images are not pulled ahead."""
     failed_until: Mapping[str, Instant] = {}
-    """Nodes on which a pod failed a short while ago: until when the next failed pod stays there."""
+    """Nodes on which a pod failed recently, each with the time until which the next failed pod stays there."""
+    undeclaring: frozenset[str] = frozenset()
+    """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     now: Instant
     ids: IdSource
     settings: DaemonSetSettings = DaemonSetSettings()
 
 
 class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
-    """One whose spec and selector can be read. A type alone: plans/workload_frame.py decides which objects have it."""
+    """A DaemonSet with a valid spec and selector. This is only a type: plans/workload_frame.py decides which objects
+    have it.
+    """
 
     spec: DaemonSetSpec
     selector: Selector
 
 
 class ReadableDaemonSet(DaemonSetSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a valid spec, which can be planned."""
 
     daemonset: ReadableDaemonSetView
 
 
 async def snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> DaemonSetSnapshot:
-    """The DaemonSet with its pods, revisions and all nodes, as they are known now."""
+    """Return the DaemonSet with its pods, revisions and all nodes, from the caches."""
     around = sort_out(await revisions_around(view, read), view, selector=view.selector)
     pods = tuple(read.owned(POD_VIEWS, view.uid))
     orphans = tuple(read.orphans(POD_VIEWS, view.namespace))
@@ -172,6 +177,9 @@ async def snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> Daemon
         other_revisions=around.others,
         pull_jobs=pull_jobs_of(view, read),
         failed_until=known.backoffs_for(view.generation).until(now=now),
+        undeclaring=undeclaring_nodes(
+            view.spec.template if view.spec is not None else None, pods, read, settings=read.settings.in_place
+        ),
         now=now,
         ids=IdSource(read.draw_seed()),
         settings=read.settings,
@@ -179,20 +187,20 @@ async def snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> Daemon
 
 
 class NodeMemory:
-    """Memory of a DaemonSet about nodes; a new process may lose it."""
+    """Memory of a DaemonSet about nodes. A new process may lose it."""
 
     def __init__(self) -> None:
         self._states: NodeStateCache | None = None
         self._backoffs = Backoffs(0)
 
     def states_for(self, terms: Terms) -> NodeStateCache:
-        """Known states of its nodes under these terms; they save work and change no decision."""
+        """Return the known states of its nodes under these terms. They save work and change no decision."""
         if self._states is None or self._states.terms != terms:
             self._states = NodeStateCache(terms)
         return self._states
 
     def backoffs_for(self, generation: int) -> Backoffs:
-        """Nodes whose pods failed, since the DaemonSet has this generation."""
+        """Return the delays of nodes whose pods failed in this generation of the DaemonSet."""
         if self._backoffs.generation != generation:
             self._backoffs = Backoffs(generation)
         return self._backoffs

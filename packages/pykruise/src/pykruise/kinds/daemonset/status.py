@@ -1,9 +1,9 @@
 """Status of a DaemonSet.
 
 DaemonSetWorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
-stored status ──▶ with_reason() ──▶ the same, with why nothing is done
+stored status ──▶ with_reason() ──▶ the same, with the reason that nothing is done
 
-Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
+Pure: a function of the snapshot, so writes of a plan appear in the status of the next plan.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from pykruise.runtime.reasons import Reason
 
 
 def counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
-    """The counters of the status, by their field. A node counts by its first pod."""
+    """Return the counters of the status, by field. A node is counted by its first pod."""
     current = ready = available = ws.settled + len(ws.outdated)
     updated = ws.settled
     misscheduled = 0
@@ -51,8 +51,11 @@ def counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
 
 
 def status_of(ws: DaemonSetWorkingSet, *, waiting: Reason | None, is_writing: bool) -> DaemonSetStatus:
-    """The whole status. `is_writing`: pods or revisions are about to be written; a write that failed is reported
-    until then, as trying it again does not mean that it succeeds."""
+    """Return the whole status.
+
+    `is_writing`: the plan writes pods or revisions. It keeps the condition of a failed write, because the next try may
+    fail too.
+    """
     stored = ws.snapshot.daemonset.status
     assert ws.revisions.choice is not None
     kept = without(stored.conditions or (), SELECTOR_MISMATCH)
@@ -68,7 +71,7 @@ def status_of(ws: DaemonSetWorkingSet, *, waiting: Reason | None, is_writing: bo
 
 
 def with_reason(stored: DaemonSetStatus, waiting: Reason, *, now: Instant) -> DaemonSetStatus:
-    """The stored status, but for what the DaemonSet waits for."""
+    """Return the stored status with a new reason for waiting."""
     old = without_other_cause(stored.conditions or (), WAITING, waiting)
     conditions = with_waiting(old, waiting, now=now)
     return msgspec.structs.replace(stored, conditions=conditions)

@@ -1,10 +1,10 @@
-"""The Advanced DaemonSet in its hub version, v1beta1: every field, typed; and what v1alpha1 has instead.
+"""The Advanced DaemonSet in its hub version, v1beta1: every field, typed; and the constants that only v1alpha1 has.
 
-JSON of the API server ──▶ DaemonSet ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ DaemonSet ──▶ snapshot, plan; the same types ──▶ crd.py (the schema)
 
-Names, optional fields and defaults are those of the API. A default here is what the absence of the field
-means to the controller; what admission writes into new objects is in defaults.py. The template stays a
-document, so that fields of a newer Kubernetes survive.
+Names, optional fields and defaults are those of the API. A default in this module is the value that the controller
+uses when the field is absent. The defaults that admission writes into new objects are in defaults.py. The template
+stays a document, so fields of a newer Kubernetes are preserved.
 """
 
 from enum import StrEnum
@@ -12,7 +12,6 @@ from typing import Final
 
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import (
-    AnyObject,
     ApiObject,
     Count,
     Int32,
@@ -23,6 +22,7 @@ from pykruise.kube.schemas.types import (
     Status,
     Typed,
 )
+from pykruise.pods.api import PodTemplate
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.workload.spec import RollingSpec
 
@@ -32,66 +32,74 @@ DEFAULT_BURST: Final = 250
 
 
 class RollingUpdateType(StrEnum):
-    """How a pod gets to another revision."""
+    """Order in which a rolling update replaces the pod of a node."""
 
     STANDARD = "Standard"
-    """Recreated: before the new one, or with maxSurge after it."""
+    """The pod is recreated: the old pod is deleted before the new pod is created, or after it with maxSurge."""
     IN_PLACE_IF_POSSIBLE = "InPlaceIfPossible"
 
 
 SURGING: Final = "Surging"
-"""Type of v1alpha1: Standard with maxSurge 1."""
+"""Type that only v1alpha1 has: Standard with maxSurge 1."""
 
 
 class ScaleStrategy(Typed, frozen=True, kw_only=True):
-    """How pods come to nodes."""
+    """Strategy for creating pods on nodes."""
 
     partitioned_scaling: bool = False
-    """Creation on new nodes is limited by the partition too."""
+    """Whether the partition also limits the creation of pods on new nodes."""
 
 
 class RollingUpdate(Typed, frozen=True, kw_only=True):
-    """How a rolling update goes."""
+    """Parameters of a rolling update."""
 
     max_surge: IntOrString | None = None
-    """Nodes that may have a new pod beside their old one; percentages, of the nodes that run a pod, round up."""
+    """Maximum number of nodes that may have a new pod beside the old pod, as a number or a percentage of the nodes
+    that should run a pod, rounded up.
+    """
     max_unavailable: IntOrString | None = None
-    """Nodes whose pod may be out of service for the update; percentages round up. 1 when maxSurge is absent too."""
+    """Maximum number of nodes whose pod may be unavailable while updating, as a number or a percentage of the nodes
+    that should run a pod, rounded up. Defaults to 1 when maxSurge is absent too.
+    """
     partition: IntOrString | None = None
-    """Nodes that stay on older revisions; percentages round down."""
+    """Number of nodes that stay at older revisions, as a number or a percentage of the nodes that should run a pod,
+    rounded down.
+    """
     paused: bool = False
-    """Stops updating. Pods still come to and go from nodes."""
+    """Whether updates are paused. Pods are still created on nodes and deleted from nodes."""
     rolling_update_type: str = ""
-    """Standard (recreate) or InPlaceIfPossible."""
+    """Standard (recreate the pod) or InPlaceIfPossible."""
     selector: Selector | None = None
-    """Over labels of nodes: only these are updated."""
+    """Label selector for nodes. Only pods on matching nodes are updated."""
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):
-    """When and how pods are updated."""
+    """Strategy for updating pods."""
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
-    """RollingUpdate (the default), or OnDelete: a pod is updated when it is deleted by hand."""
+    """RollingUpdate (the default), or OnDelete: a pod is updated only when it is deleted manually."""
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
     """Desired state: the fields that all versions have."""
 
     burst_replicas: IntOrString | None = None
-    """Pods created, deleted and updated in place at once, each counted apart; 250 by default."""
+    """Maximum number of pods created at the same time. The same limit applies separately to deletions and to in-place
+    updates. Defaults to 250.
+    """
     lifecycle: Lifecycle | None = None
-    """Only preDelete has an effect."""
+    """Lifecycle hooks. Only preDelete has an effect."""
     min_ready_seconds: Int32 = 0
-    """Seconds for which a pod is ready before it counts as available."""
+    """Seconds that a pod must be ready before it counts as available."""
     revision_history_limit: Int32 = 10
-    """Older revisions that are kept; 10 by default."""
+    """Number of older revisions to keep; 10 by default."""
     selector: Selector
-    """Labels of the pods. Cannot be changed, and must match the labels of the template."""
-    template: AnyObject
-    """The pod of each node, as a core/v1 PodTemplateSpec."""
+    """Label selector for the pods. It is immutable and must match the labels of the template."""
+    template: PodTemplate
+    """Template of the pod on each node, as a core/v1 PodTemplateSpec."""
     update_strategy: UpdateStrategy | None = None
-    """When and how pods are updated."""
+    """Strategy for updating pods."""
 
 
 class DaemonSetSpec(CommonSpec, RollingSpec[RollingUpdate], frozen=True, kw_only=True):
@@ -101,55 +109,56 @@ class DaemonSetSpec(CommonSpec, RollingSpec[RollingUpdate], frozen=True, kw_only
 
     @property
     def policy(self) -> str:
-        """A `RollingUpdateType`; empty: Standard."""
+        """The `RollingUpdateType`. Empty means Standard."""
         return self.rolling_update.rolling_update_type if self.rolling_update else ""
 
     @property
     def is_in_place(self) -> bool:
-        """Whether pods are changed rather than recreated where that can be."""
+        """Whether pods are updated in place where that is possible."""
         return self.policy == RollingUpdateType.IN_PLACE_IF_POSSIBLE
 
     @property
     def scales_partitioned(self) -> bool:
-        """Whether the partition limits creation too."""
+        """Whether the partition also limits creation."""
         return self.scale_strategy is not None and self.scale_strategy.partitioned_scaling
 
 
 class CommonStatus(Status, frozen=True, kw_only=True):
-    """Observed state: the fields that all versions have. Counts are nodes."""
+    """Observed state: the fields that all versions have. All counts are numbers of nodes."""
 
     collision_count: Int32 | None = None
-    """How often a revision's name was taken by something else."""
+    """Number of times that the name of a new revision was already taken."""
     conditions: list[PlainCondition] | None = None
-    """SelectorMismatch: spec.selector was changed past admission, and nothing is done. Waiting: what keeps nodes
-    from being as the spec wants them, and what would change that."""
+    """SelectorMismatch: spec.selector was changed without admission, and the controller does nothing. Waiting: why
+    nodes do not yet have the pods that the spec describes, and how to change that.
+    """
     current_number_scheduled: Count = 0
-    """Nodes that are to run a pod and have one."""
+    """Number of nodes that should run a pod and have one."""
     desired_number_scheduled: Count = 0
-    """Nodes that are to run a pod."""
+    """Number of nodes that should run a pod."""
     number_available: Int32 = 0
-    """... whose pod has been ready for minReadySeconds."""
+    """Number of nodes that should run a pod and whose pod has been ready for minReadySeconds."""
     number_misscheduled: Count = 0
-    """Nodes that have a pod and are not to run one."""
+    """Number of nodes that have a pod but should not run one."""
     number_ready: Count = 0
-    """Nodes that are to run a pod and whose pod is ready."""
+    """Number of nodes that should run a pod and whose pod is ready."""
     number_unavailable: Int32 = 0
-    """Nodes that are to run a pod and have none that is available."""
+    """Number of nodes that should run a pod and have no available pod."""
     observed_generation: Int64 = 0
-    """The metadata.generation that the numbers are about."""
+    """The metadata.generation that the controller observed last."""
     updated_number_scheduled: Count = 0
-    """Nodes that are to run a pod and whose pod is of the newest revision."""
+    """Number of nodes that should run a pod and whose pod has the newest revision."""
 
 
 class DaemonSetStatus(CommonStatus, frozen=True, kw_only=True):
-    """Observed state of the DaemonSet. Counts are nodes."""
+    """Observed state of the DaemonSet. All counts are numbers of nodes."""
 
     update_revision: str = ""
-    """Hash of the newest revision, as pods carry it."""
+    """Hash of the newest revision, as in the labels of the pods."""
 
 
 class DaemonSet(ApiObject, frozen=True, kw_only=True):
-    """Runs one pod on every node that fits, and updates them in place, with surge, or node after node."""
+    """Runs one pod on every matching node, and updates the pods in place, with surge, or node by node."""
 
     api_version: str = DAEMON_SETS.api_version
     kind: str = DAEMON_SETS.kind

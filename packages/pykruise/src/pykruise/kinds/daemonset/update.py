@@ -1,10 +1,11 @@
-"""Which nodes go to the update revision now, and how.
+"""Selection of the nodes that update to the update revision now, and how their pods change.
 
 DaemonSetWorkingSet ──▶ plan_update() ──▶ Phase
 
-Pure. The partition and the node selector say which nodes take part; maxUnavailable or maxSurge how many at
-once. A node whose pod does not serve costs no budget: an update can only help it. In place where that can be;
-else the old pod goes, and the next plan creates the new one, or with surge the new one comes first.
+Pure. The partition and the node selector decide which nodes take part; maxUnavailable or maxSurge limits how many
+update at the same time. A node whose pod is unavailable uses no budget, because an update can only help it. Pods are
+updated in place where that is possible. Otherwise the old pod is deleted and the next plan creates the new one; with
+surge, the new pod is created first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
-from pykruise.plans.failed_resizes import overdue_refusals, refused_since
+from pykruise.plans.failed_resizes import because_infeasible, overdue_refusals, recreation_note, refused_since
 from pykruise.plans.in_place import ByRevision, begin_steps, begun_at_once
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -41,7 +42,7 @@ from pykruise.runtime.reasons import Reason
 
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
 BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
-"""Why the spec itself leaves a pod as it is."""
+"""Reason that the spec itself keeps a pod at its revision."""
 
 MAX_SURGE_USED_UP: Final = Reason(
     Code.BUDGET, "waits for its turn: maxSurge is used up", "wait, or raise maxSurge"
@@ -50,7 +51,7 @@ NEW_POD_FIRST: Final = Reason(Code.TURN, "stays until the new pod of its node is
 
 
 def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
-    """The update phase; only asked when nodes need nothing else."""
+    """Return the update phase. Call it only when no node needs a pod created or deleted."""
     old = ws.old_pods
     if ws.spec.is_on_delete:
         return PlanPhase(skipped=skip(old, ON_DELETE))
@@ -58,21 +59,26 @@ def plan_update(ws: DaemonSetWorkingSet) -> PlanPhase:
         return PlanPhase(skipped=skip(old, PAUSED))
     if not old:
         return PlanPhase()
-    chosen, skipped = _taking_part(ws)
+    chosen, skipped = _choose_nodes(ws)
     phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
-    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
+    notes = [
+        recreation_note(pod, because_infeasible(ws.settings.in_place))
+        for here in chosen
+        if (pod := here.staying) is not None and ws.has_given_up(pod) and pod.name in phase.touched
+    ]
+    return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped}, notes=(*phase.notes, *notes))
 
 
 # Which nodes
 
 
-def _taking_part(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
-    """The nodes that go to the update revision, the first first, and why pods of the others do not.
+def _choose_nodes(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
+    """Return the nodes that update, in order, and the reasons for the pods of the other nodes.
 
-    Nodes that are there already, or on their way, come before those that have still to go: they use up the
-    places that the partition leaves. So raising the partition takes nothing back.
+    Nodes that are updated or updating come before the rest and use up the places that the partition leaves. So
+    raising the partition reverts no update.
     """
-    updated: list[OldAndNew | None] = []  # None: a settled node, which takes its place and no more
+    updated: list[OldAndNew | None] = []  # None: a settled node, which only takes a place
     updating: list[OldAndNew] = []
     rest: list[OldAndNew] = []
     skipped: dict[str, Reason] = {}
@@ -86,7 +92,7 @@ def _taking_part(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, Re
         here = OldAndNew(ws, state)
         if not here.is_clear or here.new is not None:
             updated.append(here)
-        elif here.staying is None:
+        elif here.staying is None or ws.has_given_up(here.staying):
             updating.append(here)
         elif selector is None or selector.matches(state.labels):
             rest.append(here)
@@ -101,7 +107,7 @@ def _taking_part(ws: DaemonSetWorkingSet) -> tuple[list[OldAndNew], dict[str, Re
 
 
 def _counts(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
-    """Whether the node is one of those that the partition is about."""
+    """Whether the partition counts the node."""
     return state.has_part and (state.place is Place.RUN or not ws.settings.prune_ineligible_nodes)
 
 
@@ -109,9 +115,10 @@ def _counts(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
 
 
 def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
-    """Without surge: pods that do not serve at once, others as far as maxUnavailable lets them.
+    """Without surge: replace unavailable pods immediately, and available pods within maxUnavailable.
 
-    A pod that failed by itself does not count against maxUnavailable; one that an earlier update has taken out does.
+    A pod that failed on its own does not count against maxUnavailable. A pod that an earlier update made unavailable
+    does.
     """
     down = 0
     at_once: list[PodView] = []
@@ -120,13 +127,13 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
         new, old = here.new, here.staying
         if here.is_clear and new is not None and old is None:
             down += is_leaving(new) or not ws.is_available(new)
-        elif not here.is_clear or new is not None or old is None:  # none, or one of each: on its way
+        elif not here.is_clear or new is not None or old is None:  # no pod, or a new and an old one: updating
             down += 1
         elif ws.is_available(old):
             candidates.append(old)
         else:
             at_once.append(old)
-            down += ws.is_coming(old)  # out of service by an update of before: that one counts
+            down += ws.is_coming(old)  # an earlier update made the pod unavailable: it counts
     room = max(ws.limits.max_unavailable - down, 0)
     skipped = skip(candidates[room:], MAX_UNAVAILABLE_USED_UP)
     phase = _change(ws, [*at_once, *candidates[:room]])
@@ -134,7 +141,7 @@ def _replace(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
 
 
 def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
-    """Updates in place where the strategy asks for it and it is possible, else deletes the old pod."""
+    """Update pods in place if the strategy requests it and it is possible. Otherwise delete the old pods."""
     if not ws.spec.is_in_place:
         return _recreate(ws, pods, {})
     differences = _Differences(ws)
@@ -179,13 +186,16 @@ class _Differences(ByRevision):
     """Differences between pods and the update revision."""
 
     def __init__(self, ws: DaemonSetWorkingSet) -> None:
-        super().__init__({hash_of(revision): revision for revision in ws.revisions.old})
+        revisions: dict[str, RevisionView] = {hash_of(revision): revision for revision in ws.revisions.old}
+        super().__init__(revisions, undeclaring=ws.snapshot.undeclaring)
         self._ws = ws
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
         """See `ByRevision.of`."""
         if keys.IN_PLACE_READY not in pod.readiness_gates:
             return NotInPlace("it has not the readiness gate of updates in place")
+        if self._ws.has_given_up(pod):
+            return NotInPlace(because_infeasible(self._ws.settings.in_place))
         return super().of(pod)
 
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
@@ -215,7 +225,9 @@ def _begin(ws: DaemonSetWorkingSet, pods: Sequence[PodView], differences: _Diffe
 
 
 def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
-    """With surge: a node gets its new pod beside the old one, which goes once the new one is available."""
+    """With surge: create the new pod of a node beside the old pod, and delete the old pod when the new one is
+    available.
+    """
     surging = 0
     at_once: list[PodView] = []
     candidates: list[PodView] = []

@@ -1,4 +1,4 @@
-"""The DaemonSet in its older version, v1alpha1: what differs from the hub version, for its schema.
+"""The DaemonSet in its older version, v1alpha1: the fields that differ from the hub version, for its schema.
 
 types.py + this ──▶ crd.py (schema), conversion.py
 """
@@ -8,14 +8,14 @@ from pykruise.kube.schemas.types import ApiObject
 
 
 class DaemonSetStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
-    """Observed state of the DaemonSet. Counts are nodes."""
+    """Observed state of the DaemonSet. All counts are numbers of nodes."""
 
     daemon_set_hash: str = ""
-    """Hash of the newest revision, as pods carry it."""
+    """Hash of the newest revision, as in the labels of the pods."""
 
 
 class DaemonSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """Runs one pod on every node that fits, and updates them in place, with surge, or node after node."""
+    """Runs one pod on every matching node, and updates the pods in place, with surge, or node by node."""
 
     api_version: str = f"{DAEMON_SETS.group}/v1alpha1"
     kind: str = DAEMON_SETS.kind

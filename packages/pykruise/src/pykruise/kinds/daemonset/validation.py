@@ -1,9 +1,9 @@
-"""Validation of a DaemonSet (either version): every error at once, each with its field.
+"""Validation of a DaemonSet (either version): all errors together, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. Rule numbers are those of the specification's table. What the original accepts is refused only when it
-could never work; a bad value that is stored already does not stand in the way of other changes.
+Pure. Rule numbers are those of the specification's table. A spec that OpenKruise accepts is refused only if it could
+never work. An invalid value that is already stored does not block other changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,12 +58,12 @@ def errors_of(
     old: Mapping[str, Any] | None = None,
     managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update,
-    `managed` the selector that its pods are managed by, where it is asked for.
+    """Return all field errors of a document whose spec was parsed as `spec`.
 
-    A document whose spec has no selector or template comes with placeholders for them in `spec`. A spec that
-    did not change is not looked at again: were one refused that is stored, no client could take the finalizers
-    off that its deletion waits for.
+    `old` is the stored document on an update. `managed` is the selector that manages the pods, if it was looked up.
+
+    If the spec has no selector or template, `spec` has placeholders for them. An unchanged spec is not checked again:
+    if a stored spec were refused, no client could remove the finalizers that block its deletion.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
@@ -87,7 +87,7 @@ def errors_of(
 
 
 def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surging: bool) -> Iterator[Cause]:
-    """Rules 9 to 19 and 22. Under OnDelete the block is not looked at."""
+    """Yield the errors of rules 9 to 19 and 22. OnDelete skips the block."""
     strategy = spec.update_strategy
     kind = strategy.type if strategy else ""
     if kind not in (*UpdateType,):
@@ -109,8 +109,8 @@ def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surg
 
 
 def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cause]:
-    """Rules 11 to 15."""
-    is_down, is_surging = _is_some(block.max_unavailable), _is_some(block.max_surge)
+    """Yield the errors of rules 11 to 15."""
+    is_down, is_surging = _is_nonzero(block.max_unavailable), _is_nonzero(block.max_surge)
     for name, value, is_some in (
         ("maxUnavailable", block.max_unavailable, is_down),
         ("maxSurge", block.max_surge, is_surging),
@@ -124,18 +124,18 @@ def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cau
 
 
 def _type_errors(block: RollingUpdate, *, has_surging: bool) -> Iterator[Cause]:
-    """Rules 16 to 18."""
+    """Yield the errors of rules 16 to 18."""
     kind = block.rolling_update_type
     if kind not in ("", *((SURGING,) if has_surging else ()), *RollingUpdateType):
         yield not_supported(f"{BLOCK}.rollingUpdateType", kind, [*RollingUpdateType])
-    if kind == RollingUpdateType.IN_PLACE_IF_POSSIBLE and _is_some(block.max_surge):
+    if kind == RollingUpdateType.IN_PLACE_IF_POSSIBLE and _is_nonzero(block.max_surge):
         yield required(f"{BLOCK}.maxSurge", "must be 0 for InPlaceIfPossible")
-    if has_surging and kind == SURGING and _is_some(block.max_unavailable):
+    if has_surging and kind == SURGING and _is_nonzero(block.max_unavailable):
         yield required(f"{BLOCK}.maxUnavailable", "must be 0 for Surging")
 
 
-def _is_some(value: IntOrPercent | None) -> bool:
-    """Whether it is another number than 0, or a percentage of another; a text that is neither counts as 0."""
+def _is_nonzero(value: IntOrPercent | None) -> bool:
+    """Whether the value is a number or a percentage other than 0. Any other text counts as 0."""
     if isinstance(value, str):
         digits = value.removesuffix("%")
         return digits.isascii() and digits.isdecimal() and digits.strip("0") != ""
@@ -143,13 +143,13 @@ def _is_some(value: IntOrPercent | None) -> bool:
 
 
 def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
-    """A whole number of at least 0, or a whole percentage up to 100%."""
+    """Yield errors unless the value is a whole number of at least 0, or a whole percentage up to 100%."""
     yield from amount_errors(value, field)
     if isinstance(value, str) and is_whole_percent(value) and int(value[:-1]) > 100:
         yield invalid(field, value, "must not be greater than 100%")
 
 
 def stored_errors(spec: DaemonSetSpec) -> list[Cause]:
-    """The same of a spec that is stored already, with defaults for what it leaves out."""
+    """Return the errors of a stored spec, with defaults for the absent fields."""
     doc = with_defaults({"apiVersion": DAEMON_SETS.api_version, **as_document(spec)})
     return errors_of(doc, msgspec.convert(doc["spec"], DaemonSetSpec))

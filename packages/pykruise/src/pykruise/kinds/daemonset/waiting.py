@@ -1,11 +1,13 @@
-"""Why a DaemonSet is not (yet) as its spec wants it, in one condition: `Waiting`.
+"""Reason that a DaemonSet does not (yet) match its spec, in one condition: `Waiting`.
 
-DaemonSetWorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Reason: code, message, remedy; or None: converged
+DaemonSetWorkingSet + pods and nodes that the phases skipped ──▶ waiting_of() ──▶ Reason: code, message, remedy; or
+None: converged
 
-Pure. A DaemonSet that has converged (each node that runs a pod has one, of the newest template and available, and
-no other node has one that is to go) does not carry the condition; every other does, unless SelectorMismatch says
-it. What needs a person comes first, then what the spec itself holds back, then what goes on by itself. What comes
-and goes with every pod of a rollout is reported in counts, so that it costs no write of its own.
+Pure. A DaemonSet has converged when each node that should run a pod has an available pod of the newest template, and
+no other node has a pod to delete. A converged DaemonSet does not carry the condition. Every other DaemonSet does,
+unless SelectorMismatch reports the reason. The condition names first the waits that need a person, then those that
+the spec causes, then those that end automatically. Waits that every pod of a rollout has for a moment are reported as
+counts, so they cause no extra writes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,8 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
+from pykruise.kube.values.counts import counted
+from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending, resize_blocker
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
@@ -27,17 +30,17 @@ RECREATE: Final = "delete the pod, to have it recreated"
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 _IN_PASSING: Final = frozenset({Code.SCHEDULING, Code.STARTING, Code.UPDATING_IN_PLACE})
-"""Obstacles that every pod has for a moment when it is new or updated."""
+"""Codes of the waits that every new or updated pod has for a moment."""
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Waiting reasons of containers that start."""
+"""Waiting reasons of containers that are starting."""
 
 NAMED_AFTER_S: Final = 30.0
-"""A pod that is not ready for so long is named; before, that is what every new pod is."""
+"""Seconds that a pod is unready before the condition names it. Every new pod is unready for a shorter time."""
 
 
 def is_converged(ws: DaemonSetWorkingSet) -> bool:
-    """Whether every node has what it is to have."""
+    """Whether every node has the pods that it should have."""
     if ws.strays or ws.outdated:
         return False
     return all(_is_as_wanted(ws, state) for state in ws.nodes)
@@ -47,9 +50,9 @@ def _is_as_wanted(ws: DaemonSetWorkingSet, state: NodeState) -> bool:
     if len(state.pods) != 1:
         return False
     pod = state.pods[0]
-    if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod):
+    if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod) or pod.uid in ws.infeasible:
         return False
-    if state.place is Place.STAY:  # nothing to report, as long as it is not to go
+    if state.place is Place.STAY:  # nothing to report, unless the pod must be deleted
         return pod.phase not in FINISHED
     return state.place is Place.RUN and ws.is_available(pod)
 
@@ -61,8 +64,10 @@ def waiting_of(
     skipped_nodes: Mapping[str, Reason],
     broken: Reason | None = None,
 ) -> Reason | None:
-    """Reason for which the DaemonSet waits; None: it has converged. `skipped`, `skipped_nodes`: why the plan leaves
-    pods alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves.
+    """Return the reason for which the DaemonSet waits; None: it has converged.
+
+    `skipped` and `skipped_nodes` hold the reasons that the plan leaves pods and nodes without a pod unchanged.
+    `broken` is the reason that in-place updates cannot continue automatically.
     """
     if is_converged(ws):
         has_none = ws.limits.desired == 0 and bool(ws.overview.states)
@@ -71,7 +76,9 @@ def waiting_of(
             if has_none
             else None
         )
-    obstacles = [pair for pair in _obstacles(ws) if pair[1].code not in _IN_PASSING or not pair[1].is_wait]
+    obstacles = [
+        pair for pair in _collect_obstacles(ws) if pair[1].code not in _IN_PASSING or not pair[1].is_wait
+    ]
     stuck = [pair for pair in obstacles if not pair[1].is_wait]
     needs_action = (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
@@ -80,19 +87,19 @@ def waiting_of(
     )
     if needs_action is not None:
         return needs_action
-    updates = _of_updates(ws, skipped)
+    updates = _reason_of_updates(ws, skipped)
     if updates is not None and updates.code == Code.UPDATING:
         return updates
     return (
         waiting_for_pods(obstacles)
-        or _of_nodes(ws, skipped_nodes)
+        or _reason_of_nodes(ws, skipped_nodes)
         or updates
-        or Reason(Code.STARTING, _starting(ws))
+        or Reason(Code.STARTING, _describe_starting(ws))
     )
 
 
 def waits_until(ws: DaemonSetWorkingSet) -> Instant | None:
-    """When time alone changes what it waits for: a pod has then been unready for too long to be left unnamed."""
+    """Return the time when the condition must name a pod, because it is unready for too long; None: never."""
     times = (
         since + NAMED_AFTER_S
         for state in ws.nodes
@@ -106,7 +113,7 @@ def waits_until(ws: DaemonSetWorkingSet) -> Instant | None:
 
 
 def _is_just_starting(ws: DaemonSetWorkingSet, pod: PodView) -> bool:
-    """Cheap, as it is asked for every pod that a rollout touches."""
+    """Whether the pod became unready a moment ago. The check is cheap because it runs for every pod of a rollout."""
     if pod.is_ready or any(status.waiting not in _STARTING for status in pod.container_statuses):
         return False
     since = _unready_since(pod)
@@ -117,15 +124,15 @@ def _unready_since(pod: PodView) -> Instant | None:
     return pod.created_at if pod.ready_since is None else pod.ready_since
 
 
-def _obstacles(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
+def _collect_obstacles(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
     obstacles = {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_pods(ws)}
-    # What the node or the pod's end says is nearer to the cause.
+    # The state of the node or the end of the pod is closer to the cause.
     obstacles |= {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_nodes(ws)}
     return [obstacles[name] for name in sorted(obstacles)]
 
 
 def _reported_by_pods(ws: DaemonSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    """Waits of unavailable pods; for new pods only when a container reports that it cannot start."""
+    """Return the waits of unavailable pods. New pods are included only if a container reports that it cannot start."""
     unavailable = (
         pod
         for state in ws.nodes
@@ -143,14 +150,16 @@ def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reaso
         for pod in state.pods:
             if pod.is_deleting:
                 if (kept := kept_from_ending(pod, now=ws.now)) or state.is_lost:
-                    yield pod, _of_ending(state, kept)
+                    yield pod, _reason_of_ending(state, kept)
             elif pod.phase in FINISHED:
-                yield pod, _of_finished(ws, state.name, pod)
+                yield pod, _reason_of_finished(ws, state.name, pod)
+            elif pod.uid in ws.infeasible and (refused := resize_blocker(pod)):
+                yield pod, refused
             elif not pod.is_ready and pod.node_name and state.is_lost:
-                yield pod, _of_lost(state.name)
+                yield pod, _reason_of_lost_node(state.name)
 
 
-def _of_lost(node: str) -> Reason:
+def _reason_of_lost_node(node: str) -> Reason:
     return Reason(
         Code.NODE_LOST,
         f"does not serve, as its node {node} is not ready",
@@ -158,7 +167,7 @@ def _of_lost(node: str) -> Reason:
     )
 
 
-def _of_ending(state: NodeState, kept: Reason | None) -> Reason:
+def _reason_of_ending(state: NodeState, kept: Reason | None) -> Reason:
     if state.is_lost:
         remedy = f"bring node {state.name} back, or delete it, or the pod with --grace-period=0 --force"
         because = f"is to go, but its node {state.name} is not ready"
@@ -167,8 +176,8 @@ def _of_ending(state: NodeState, kept: Reason | None) -> Reason:
     return kept
 
 
-def _of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:
-    """A pod that ended is replaced, but not in a circle."""
+def _reason_of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:
+    """Return the reason for a finished pod: the pod is replaced, but not in an endless loop."""
     until = ws.snapshot.failed_until.get(node)
     verb = "failed" if pod.phase == "Failed" else "finished"
     when = "is being replaced" if until is None else f"is replaced after {format_time(until)}"
@@ -179,11 +188,12 @@ def _of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:
     )
 
 
-def _starting(ws: DaemonSetWorkingSet) -> str:
+def _describe_starting(ws: DaemonSetWorkingSet) -> str:
     count = sum(
         1
         for state in ws.nodes
-        if state.place is Place.RUN and not ws.is_available(state.pods[0])  # each has one, or it is missing
+        if state.place is Place.RUN
+        and not ws.is_available(state.pods[0])  # the node has at least one pod: no node lacks one here
     )
     return f"pods of {count} of {ws.limits.desired} nodes are starting"
 
@@ -191,8 +201,8 @@ def _starting(ws: DaemonSetWorkingSet) -> str:
 # Nodes
 
 
-def _of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | None:
-    """Nodes without the pod that they are to have, or with one that they are not to have."""
+def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | None:
+    """Return the reason if nodes lack their pod or have a pod that they should not have."""
     missing = [
         state.name
         for state in ws.nodes
@@ -209,7 +219,7 @@ def _of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason]) -> R
         return Reason(Code.CREATING, f"{count} and get one")
     going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
-        return Reason(Code.DELETING, f"{going} pods are to be deleted")
+        return Reason(Code.DELETING, f"{counted(going, 'pod is', 'pods are')} to be deleted")
     return None
 
 
@@ -220,12 +230,12 @@ def _is_kept(reason: Reason | None) -> bool:
 # Updates
 
 
-def _of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
-    """Pods that are not of the newest template."""
+def _reason_of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
+    """Return the reason if pods have an older template."""
     old = ws.old_pods
     if not old:
         return None
-    count = f"{len(old)} pods are of an older template"
+    count = f"{counted(len(old), 'pod is', 'pods are')} of an older template"
     held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held
@@ -233,7 +243,7 @@ def _of_updates(ws: DaemonSetWorkingSet, skipped: Mapping[str, Reason]) -> Reaso
     if codes == {Code.PARTITION}:
         return Reason(
             Code.PARTITION,
-            f"{count}; the partition keeps {ws.limits.partition} nodes there",
+            f"{count}; the partition keeps {counted(ws.limits.partition, 'node')} there",
             f"lower {_BLOCK}.partition to go on",
         )
     if codes <= {Code.PARTITION, Code.NODE_SELECTOR}:

@@ -1,13 +1,12 @@
-"""The nodes of a DaemonSet with their pods, looked at once for all decisions of a plan.
+"""The nodes of a DaemonSet with their pods, classified once for all decisions of a plan.
 
 Snapshot + revisions ──▶ DaemonSetWorkingSet ──▶ manage.py, update.py, refresh.py, status.py
 
-Pure. Counting is in nodes: what a DaemonSet has too few or too many of is decided node by node. Of the quiet
-nodes (node_state.py) those of the update revision are counted, those of another are old and nothing else, and
-only the open ones are looked at by every phase.
+Pure. The counts are numbers of nodes, because the plan decides node by node. Quiet nodes (node_state.py) of the
+update revision are only counted, and those of another revision are only old. The phases examine only the open nodes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from pykruise.kinds.daemonset.limits import DaemonSetLimits, limits_of
@@ -26,16 +25,18 @@ from pykruise.kinds.daemonset.revisions import Revisions
 from pykruise.kinds.daemonset.snapshot import DaemonSetSettings, DaemonSetSnapshot
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube.clock import Instant
+from pykruise.plans.failed_resizes import given_up_at
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 
 FIRST_STEPS_S = 60.0
-"""A pod that has not been ready since so long after its creation is taken for one that has never been ready:
-its Ready condition is False from when the kubelet first saw it."""
+"""Seconds after its creation within which a pod that became unready counts as never ready: its Ready condition is
+False since the kubelet first saw the pod.
+"""
 
 
 class OldAndNew:
-    """The pods of one node that do not terminate: at most one of the update revision and one of another."""
+    """The non-terminating pods of one node: at most one of the update revision and one of another revision."""
 
     __slots__ = ("is_clear", "new", "old", "state")
 
@@ -44,7 +45,7 @@ class OldAndNew:
         self.new: PodView | None = None
         self.old: PodView | None = None
         self.is_clear = True
-        """False: there are more than one of a sort."""
+        """False: the node has several pods of the update revision, or several others."""
         for pod in state.pods:
             if pod.is_deleting:
                 continue
@@ -62,7 +63,7 @@ class OldAndNew:
 
 
 class DaemonSetWorkingSet:
-    """One look at everything a plan decides about. Never changed once it is made."""
+    """The state that all phases of one plan share. It never changes."""
 
     def __init__(
         self,
@@ -81,17 +82,17 @@ class DaemonSetWorkingSet:
         self._min_ready_s = spec.min_ready_seconds
         self._old = frozenset(made for made in overview.quiet if not self._is_current(made))
         self.settled = sum(count for made, count in overview.quiet.items() if made not in self._old)
-        """How many quiet nodes are of the update revision."""
+        """Number of quiet nodes with the update revision."""
         self.outdated: Sequence[NodeState] = (
             [state for state in overview.states.values() if state.quiet in self._old] if self._old else ()
         )
-        """Quiet nodes of other revisions."""
+        """Quiet nodes with other revisions."""
         self.open = overview.open
-        """All others that have or should have a pod, or one that does not match any more; gone ones too."""
+        """All other nodes that have or should have a pod, or have a pod that no longer matches; also deleted nodes."""
 
     @property
     def now(self) -> Instant:
-        """The instant of the decision."""
+        """Instant of the decision."""
         return self.snapshot.now
 
     @property
@@ -104,10 +105,8 @@ class DaemonSetWorkingSet:
         """Limits of the spec."""
         return limits_of(self.spec, desired=self.overview.desired)
 
-    # nodes
-
     def is_settled(self, state: NodeState) -> bool:
-        """Whether it is quiet and of the update revision."""
+        """Whether the node is quiet and has the update revision."""
         return state.quiet is not None and state.quiet not in self._old
 
     @cached_property
@@ -117,57 +116,71 @@ class DaemonSetWorkingSet:
 
     @cached_property
     def strays(self) -> Sequence[PodView]:
-        """Unscheduled pods whose node is gone."""
+        """Unscheduled pods whose node no longer exists."""
         gone = (state for state in self.open if state.place is Place.GONE and state.name)
         return [pod for state in gone for pod in state.pods if not pod.node_name]
 
-    # pods
-
     @property
     def open_pods(self) -> Iterator[PodView]:
-        """The claimed pods of open nodes (controlled by it or about to be, matching the selector), terminating
-        ones too."""
+        """Claimed pods of open nodes, including terminating pods. The DaemonSet controls or will adopt them, and its
+        selector matches.
+        """
         return (pod for state in self.open for pod in state.pods)
 
     @property
     def pods(self) -> Iterator[PodView]:
-        """The claimed pods of all nodes."""
+        """Claimed pods of all nodes."""
         return (pod for state in self.overview.states.values() for pod in state.pods)
 
     @cached_property
     def pod_count(self) -> int:
-        """How many claimed pods there are."""
+        """Number of claimed pods."""
         return self.settled + len(self.outdated) + sum(len(state.pods) for state in self.open)
 
     @cached_property
     def old_pods(self) -> Sequence[PodView]:
-        """Pods that stay and are not of the update revision."""
+        """Pods that stay and do not have the update revision."""
         pods = [pod for pod in self.open_pods if not pod.is_deleting and not self.is_updated(pod)]
         return [*pods, *(state.pods[0] for state in self.outdated)]
 
     @property
     def pod_labels(self) -> dict[str, str]:
-        """Labels that say what a pod was made for."""
+        """Labels that identify the revision that a pod was created for."""
         labels: dict[str, str] = {keys.REVISION_LABEL: self.revisions.label}
         if self._generation:
             labels[TEMPLATE_GENERATION_LABEL] = self._generation
         return labels
 
     def is_updated(self, pod: PodView) -> bool:
-        """Whether the pod is of the update revision, by its hash or by the generation of old."""
-        return self._is_current(made_for(pod))
+        """Whether the pod has the update revision, by its hash or by the template generation, and was not given up."""
+        return self._is_current(made_for(pod)) and not self.has_given_up(pod)
+
+    @cached_property
+    def infeasible(self) -> Mapping[str, Instant]:
+        """Pods of the update revision whose node can never provide their new resources: the time when each is given
+        up, by uid. After that time the pods are replaced like pods of an older revision.
+        """
+        if not self.spec.is_in_place:
+            return {}
+        pods = (pod for pod in self.open_pods if self._is_current(made_for(pod)))
+        return given_up_at(pods, settings=self.settings.in_place, now=self.now)
+
+    def has_given_up(self, pod: PodView) -> bool:
+        """Whether the pod must be recreated because it has waited for its resources for long enough."""
+        until = self.infeasible.get(pod.uid)
+        return until is not None and until <= self.now
 
     def _is_current(self, made: MadeFor) -> bool:
         revision, generation = made
         return revision in self._hashes or (bool(generation) and generation == self._generation)
 
     def is_available(self, pod: PodView) -> bool:
-        """Ready for minReadySeconds."""
+        """Whether the pod has been ready for minReadySeconds."""
         return is_available(pod, min_ready_seconds=self._min_ready_s, now=self.now)
 
     def is_coming(self, pod: PodView) -> bool:
-        """Whether the DaemonSet itself made the pod unavailable, because it just created or changed the pod. False: it
-        served, and then failed by itself.
+        """Whether the DaemonSet itself made the pod unavailable, because it just created or changed the pod. False:
+        the pod was available and failed later.
         """
         held = pod.condition(keys.IN_PLACE_READY)
         if pod.is_ready or (held is not None and held.status != "True"):
@@ -177,5 +190,5 @@ class DaemonSetWorkingSet:
         return not pod.has_ready_condition and pod.ready_since <= pod.created_at + FIRST_STEPS_S
 
     def available_at(self, pod: PodView) -> Instant | None:
-        """When a ready pod that is not available yet will be, by time alone; None: not by time."""
+        """Return the time when a ready pod becomes available because time passes; None if it does not."""
         return available_at(pod, min_ready_seconds=self._min_ready_s, now=self.now)

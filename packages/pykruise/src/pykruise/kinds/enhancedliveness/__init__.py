@@ -1,1 +1,1 @@
-"""Enhanced liveness: liveness probes of pods are kept in an annotation."""
+"""Enhanced liveness: admission moves the liveness probes of pods into an annotation."""

@@ -1,4 +1,5 @@
-"""Enhanced liveness, as the rest of the program knows it: a part of pod admission behind a gate, without a controller.
+"""Registration of enhanced liveness for the rest of the program: a step of pod admission behind a gate, without a
+controller.
 
 KIND ──▶ pod admission (plans/kind.py)
 """

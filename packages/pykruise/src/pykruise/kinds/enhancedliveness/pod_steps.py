@@ -1,6 +1,7 @@
-"""Enhanced liveness: probes are taken from the kubelet and kept in an annotation.
+"""Enhanced liveness: the kubelet gets no liveness probes, an annotation keeps them.
 
-Pure. Rule: OpenKruise's gate EnhancedLivenessProbe, for pods of its own workloads that ask for it.
+Pure. Same rule as OpenKruise's gate EnhancedLivenessProbe: it applies to pods of OpenKruise's workloads that request
+it by an annotation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +22,11 @@ _ASKS_FOR_IT: Final = (
     f'has(object.metadata.annotations) && "{USES_ANNOTATION}" in object.metadata.annotations && '
     f'object.metadata.annotations["{USES_ANNOTATION}"] == "true"'
 )
-"""CEL: the pod's annotation says so."""
+"""CEL: the pod requests it by its annotation."""
 
 
 def with_probes_moved(pod: Document) -> Document | None:
-    """The pod without liveness probes, and with all of them in the annotation; None when it has none."""
+    """Return the pod with its liveness probes moved into the annotation; None: it has no liveness probes."""
     spec = pod.get("spec") or {}
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     probes = [
@@ -47,10 +48,10 @@ class EnhancedLiveness:
     """The step of `/mutate-pod`."""
 
     def __init__(self, _: StepContext) -> None:
-        """The pod alone decides."""
+        """Needs no context: the pod alone decides."""
 
     def wanted(self, interests: Interests) -> str:
-        """Pods of OpenKruise's workloads that ask for it."""
+        """CEL expression that matches pods of OpenKruise's workloads that request it."""
         return both(OF_KRUISE_WORKLOAD, _ASKS_FOR_IT)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:

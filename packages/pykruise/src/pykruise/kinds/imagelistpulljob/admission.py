@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutate_imagelistpulljob ──▶ the object with its defaults
                  ──▶ validate_imagelistpulljob ──▶ allowed, or refused (422) with every field error
 
-Both versions are reviewed alike: their fields are the same.
+Both versions get the same reviews, because their fields are the same.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from pykruise.pods.workload.admission import SpecReviews
 _REVIEWS: Final = SpecReviews[ImageListPullJobSpec](
     resource=IMAGE_LIST_PULL_JOBS,
     versions=("v1alpha1", "v1beta1"),
-    # Missing images are a field error.
+    # The validation reports missing images as a field error.
     read_spec=lambda spec: read_spec({"images": [], **spec}),
     placeholders=("completionPolicy",),
 )

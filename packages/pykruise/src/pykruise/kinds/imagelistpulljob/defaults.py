@@ -1,9 +1,9 @@
 """Defaults that admission writes into an ImageListPullJob (either version).
 
-document ──▶ with_defaults() ──▶ the document as it is to be stored
+document ──▶ with_defaults() ──▶ the document to store
 
-Pure; the document that comes in is not changed. Rule: the original's mutating webhook; whether images that are there
-are pulled again gets its default in the ImagePullJobs.
+Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook. The image pull policy gets its
+default later, in the ImagePullJobs.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,6 @@ from pykruise.pods.images.pull_rules import with_pull_defaults
 
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
-    """The document with defaults."""
+    """Return the document with defaults."""
     spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
     return {**doc, "spec": with_pull_defaults(spec, pull_policy=False)}

@@ -1,4 +1,4 @@
-"""ImageListPullJob, as explain and plan know it.
+"""ImageListPullJob for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -8,19 +8,20 @@ from typing import Any, Final
 
 from pykruise.kinds.imagelistpulljob.snapshot import ImageListPullJobSnapshot
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Child, Insight
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How far it is."""
+    """A line about the progress of the job."""
     desired, completed, succeeded = (status.get(name, 0) for name in ("desired", "completed", "succeeded"))
-    images = "1 image" if desired == 1 else f"{desired} images"
+    images = counted(desired, "image")
     return f"of {images} {succeeded} are everywhere, {completed - succeeded} failed on nodes"
 
 
 def children(snapshot: ImageListPullJobSnapshot) -> Iterator[Child]:
-    """The ImagePullJob of each image that is listed, by name."""
+    """Yield the ImagePullJob of each listed image, by name."""
     listed = frozenset(snapshot.job.spec.images) if snapshot.job.spec is not None else frozenset[str]()
     for child in sorted(snapshot.children, key=lambda child: child.name):
         if child.spec is not None and child.spec.image in listed and not child.is_deleting:

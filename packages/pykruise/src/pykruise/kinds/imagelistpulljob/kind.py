@@ -1,4 +1,4 @@
-"""ImageListPullJob, as the rest of the program knows it.
+"""Registration of the kind ImageListPullJob for the rest of the program.
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
@@ -38,22 +38,22 @@ _COLUMNS = (
 )
 
 
-def _wakes(_: NoSettings) -> Sequence[Wake]:
-    return (itself(LIST_JOB_VIEWS), Wake(on=PULL_JOB_VIEWS, keys=_owner))
+def _list_wakes(_: NoSettings) -> Sequence[Wake]:
+    return (itself(LIST_JOB_VIEWS), Wake(on=PULL_JOB_VIEWS, keys=_enqueue_owner))
 
 
-def _owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
-    """The list that an ImagePullJob is of, when it says something else than before."""
+def _enqueue_owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
+    """Enqueue the ImageListPullJob that controls an ImagePullJob, when the summary of the ImagePullJob has changed."""
     old, new = change.old, change.new
-    if old is not None and new is not None and old is not new and _summary(old) == _summary(new):
+    if old is not None and new is not None and old is not new and _summarize(old) == _summarize(new):
         return
     owner = change.latest.controller
     if owner is not None and is_controller(owner, IMAGE_LIST_PULL_JOBS):
         yield Key(change.latest.namespace, owner.name)
 
 
-def _summary(child: PullJobView) -> tuple[object, ...]:
-    """Summary that its list job reads."""
+def _summarize(child: PullJobView) -> tuple[object, ...]:
+    """Fields of the ImagePullJob that its ImageListPullJob reads."""
     is_active, has_failed = child.status.active > 0, child.status.failed > 0
     return child.uid, child.generation, child.is_deleting, state_of(child), is_active, has_failed
 
@@ -78,11 +78,11 @@ KIND = Kind(
             component="imagelistpulljob-controller",
             objects=LIST_JOB_VIEWS,
             reads=lambda _: (PULL_JOB_VIEWS,),
-            wakes=_wakes,
+            wakes=_list_wakes,
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_imagelistpulljob,
-            # Counts that are written late must not undo the end of a job.
+            # A late write of counts must not undo the end of a job.
             is_status_shared=True,
         ),
         _STORED,

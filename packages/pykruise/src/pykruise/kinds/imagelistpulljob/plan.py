@@ -1,9 +1,9 @@
-"""The decision for an ImageListPullJob: one ImagePullJob for each image.
+"""The plan for an ImageListPullJob: one ImagePullJob for each image.
 
-Snapshot ──▶ an image's ImagePullJob, by image ──▶ fan_out() ──▶ Plan: jobs that come, jobs that go, the status
+Snapshot ──▶ the ImagePullJob of each image ──▶ fan_out() ──▶ Plan: jobs to create, jobs to delete, the status
 
-Pure. An ImagePullJob made from another template is replaced; which template it was, its spec says, whatever a label
-says of it.
+Pure. An ImagePullJob that was created from another template is replaced. Its spec decides which template that was,
+not its label.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +27,7 @@ from pykruise.kinds.imagelistpulljob.types import (
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.images.node_images import instant_of
@@ -41,7 +42,7 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 LONGEST_PREFIX: Final = 58
-"""Characters of a name that is generated, without its random end."""
+"""Maximum length of the prefix of a generated name, before its random suffix."""
 
 _WARN_AGAIN_S: Final = 600.0
 
@@ -49,43 +50,43 @@ _OVER: Final = Reason(Code.JOB_OVER, "the job is over")
 
 
 def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
-    """Everything to be written for this job now, its status, and when to look again."""
+    """Plan all writes that this job needs now, its status, and the time of the next reconcile."""
     job = snapshot.job
-    if job.is_deleting:  # its ImagePullJobs go with it
+    if job.is_deleting:  # the garbage collector deletes its ImagePullJobs
         return Plan()
     if not is_readable(snapshot):
         return refused_plan(snapshot.refused or [snapshot.job.problem])
     spec = snapshot.job.spec
-    own, surplus = _sorted_out(snapshot, spec)
+    own, surplus = _match_jobs(snapshot, spec)
     targets = [
         FanOutTarget(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(spec.images)
     ]
     decision = fan_out(targets, _policy_of(spec), _run_of(snapshot), now=snapshot.now)
     if job.status.completion_time:
-        return _after_end(job, decision)
+        return _plan_after_end(job, decision)
     stages = (
-        *_stage(Purpose.LABEL_JOB, _label(job)),
-        *_stage(Purpose.CREATE_JOBS, _creations(snapshot, decision.start), ramp=True),
-        *_stage(Purpose.DELETE_JOBS, [_deletion(child) for child in surplus]),
+        *_build_stage(Purpose.LABEL_JOB, _label_job(job)),
+        *_build_stage(Purpose.CREATE_JOBS, _create_jobs(snapshot, decision.start), ramp=True),
+        *_build_stage(Purpose.DELETE_JOBS, [_delete_job(child) for child in surplus]),
     )
-    status = _status(snapshot, own, targets, decision)
+    status = _build_status(snapshot, own, targets, decision)
     return Plan(
         stages=stages,
         status=status.document(),
         requeue_after_s=decision.requeue_after_s,
-        waiting=_waiting(decision, spec),
-        skipped=dict(_skipped(own, targets)),
+        waiting=_reason_to_wait(decision, spec),
+        skipped=dict(_list_skipped(own, targets)),
     )
 
 
 def _policy_of(spec: ImageListPullJobSpec) -> JobPolicy:
-    """The deadline is that of each ImagePullJob."""
+    """Policy of the whole list. The deadline applies to each ImagePullJob instead."""
     done = spec.completion_policy
     return JobPolicy(ends=done.type != "Never", ttl_s=done.ttl_seconds_after_finished)
 
 
 def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
-    """Since when it runs is asked for a deadline only, which it has not."""
+    """Times of the job. The start time matters only for a deadline, and the list has none."""
     ended = snapshot.job.status.completion_time
     finished_at = instant_of(ended)
     if ended and finished_at is None:
@@ -93,13 +94,15 @@ def _run_of(snapshot: ReadableImageListPullJob) -> JobRun:
     return JobRun(started_at=snapshot.now, finished_at=finished_at)
 
 
-# ── whose is which ───────────────────────────────────────────────────────────
+# ── owned jobs ───────────────────────────────────────────────────────────────
 
 
-def _sorted_out(
+def _match_jobs(
     snapshot: ReadableImageListPullJob, spec: ImageListPullJobSpec
 ) -> tuple[Mapping[str, PullJobView], Sequence[PullJobView]]:
-    """The ImagePullJob of each image, and those that are to go: of other images, of another template, or a second."""
+    """Return the ImagePullJob of each image, and the ImagePullJobs to delete: those for another image, from another
+    template, and duplicates.
+    """
     own: dict[str, PullJobView] = {}
     surplus: list[PullJobView] = []
     listed = frozenset(spec.images)
@@ -120,7 +123,7 @@ def _sorted_out(
 
 
 def state_of(child: PullJobView | None) -> TargetState:
-    """How far an image is."""
+    """Progress of an image, from its ImagePullJob."""
     if child is None:
         return TargetState.PENDING
     status = child.status
@@ -132,12 +135,12 @@ def state_of(child: PullJobView | None) -> TargetState:
 # ── writes ───────────────────────────────────────────────────────────────────
 
 
-def _stage(purpose: Purpose, chains: Iterable[Chain], *, ramp: bool = False) -> list[Stage]:
+def _build_stage(purpose: Purpose, chains: Iterable[Chain], *, ramp: bool = False) -> list[Stage]:
     result = tuple(chains)
     return [Stage(purpose=purpose, chains=result, ramp=ramp)] if result else []
 
 
-def _label(job: ListJobView) -> Iterator[Chain]:
+def _label_job(job: ListJobView) -> Iterator[Chain]:
     if job.labels.get(keys.REVISION_LABEL) != job.template_hash:
         action = patch_object(
             IMAGE_LIST_PULL_JOBS, job, {"metadata": {"labels": {keys.REVISION_LABEL: job.template_hash}}}
@@ -147,11 +150,11 @@ def _label(job: ListJobView) -> Iterator[Chain]:
         )
 
 
-def _creations(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> Iterator[Chain]:
+def _create_jobs(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> Iterator[Chain]:
     job = snapshot.job
     prefix = f"{job.name}-"[:LONGEST_PREFIX]
     used = {child.name[len(prefix) :] for child in snapshot.children}
-    # Chosen here and not by the API server, so that a creation whose answer was lost can be repeated.
+    # The manager chooses the names, so that it can repeat a creation when the answer of the API server was lost.
     for image, fresh in zip(images, snapshot.ids.fresh_ids(len(images), used=used), strict=True):
         name = f"{prefix}{fresh}"
         body: Document = {
@@ -182,7 +185,7 @@ def _creations(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> Ite
         yield Chain(subject=name, steps=(step,), has_random_name=True)
 
 
-def _deletion(child: PullJobView) -> Chain:
+def _delete_job(child: PullJobView) -> Chain:
     step = Step(
         action=delete_object(IMAGE_PULL_JOBS, child),
         because="its image is not listed any more, or it was made from another template",
@@ -194,15 +197,15 @@ def _deletion(child: PullJobView) -> Chain:
     return Chain(subject=child.name, steps=(step,))
 
 
-def _after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
-    """At its time the job is deleted."""
+def _plan_after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
+    """Delete the job when its time to live has passed."""
     stages: list[Stage] = []
     if decision.delete:
         step = Step(
             action=delete_object(IMAGE_LIST_PULL_JOBS, job),
             because="ttlSecondsAfterFinished has passed",
         )
-        stages = _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
+        stages = _build_stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
     return Plan(
         stages=tuple(stages),
         requeue_after_s=decision.requeue_after_s,
@@ -210,10 +213,10 @@ def _after_end(job: ListJobView, decision: FanOutDecision) -> Plan:
     )
 
 
-# ── what is said ─────────────────────────────────────────────────────────────
+# ── status ───────────────────────────────────────────────────────────────────
 
 
-def _status(
+def _build_status(
     snapshot: ReadableImageListPullJob,
     own: Mapping[str, PullJobView],
     targets: Sequence[FanOutTarget],
@@ -243,25 +246,27 @@ def _status(
     return msgspec.structs.replace(image_list_pull_job_status, completion_time=format_time(snapshot.now))
 
 
-def _waiting(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Reason | None:
+def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Reason | None:
     left = decision.counts.wanted - decision.counts.succeeded - decision.counts.failed
     if left == 0:
         return None
     if _allows_none(spec):
         return limit_is_zero("spec.parallelism", "no node is asked")
-    images = "1 image is" if left == 1 else f"{left} images are"
+    images = counted(left, "image is", "images are")
     return Reason(Code.IMAGE_PULLING, f"{images} not everywhere yet")
 
 
 def _allows_none(spec: ImageListPullJobSpec) -> bool:
     try:
         return parallelism_of(spec.parallelism) == 0
-    except ValueError:  # its ImagePullJobs say so
+    except ValueError:  # the ImagePullJobs report the invalid value
         return False
 
 
-def _skipped(own: Mapping[str, PullJobView], targets: Sequence[FanOutTarget]) -> Iterator[tuple[str, Reason]]:
-    """Which images wait for what."""
+def _list_skipped(
+    own: Mapping[str, PullJobView], targets: Sequence[FanOutTarget]
+) -> Iterator[tuple[str, Reason]]:
+    """Yield the images that wait or failed, each with the reason."""
     for target in targets:
         child = own.get(target.name)
         if child is None or target.state is TargetState.SUCCEEDED:

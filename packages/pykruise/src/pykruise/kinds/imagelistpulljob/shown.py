@@ -1,4 +1,4 @@
-"""ImageListPullJob shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind ImageListPullJob: its fields, verbs and columns, and the progress of a job.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
@@ -15,7 +15,7 @@ _SUCCEEDED: Final = Count("status.completed")
 _FAILED: Final = Items("status.failedImageStatuses")
 
 
-def _line(document: Mapping[str, Any], progress: Progress) -> str:
+def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"imagelistpulljob {quoted(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
         return f"{name} failed for {progress.failed} of {progress.wanted} images"
@@ -30,7 +30,7 @@ SHOWN: Final = Shown(
     place=130,
     is_observed=False,
     progress=pull_rules(succeeded=_SUCCEEDED, failed=_FAILED, unit="images"),
-    line=_line,
+    line=_format_line,
     columns=(
         Cell("PHASE", pull_phase),
         Cell("COMPLETED", _SUCCEEDED),

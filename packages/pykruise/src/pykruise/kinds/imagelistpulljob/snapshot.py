@@ -1,6 +1,6 @@
-"""Everything a decision about one ImageListPullJob needs, as one value.
+"""Everything that a decision about one ImageListPullJob needs, as one value.
 
-bytes of an ImageListPullJob ──▶ LIST_JOB_VIEWS ──▶ ListJobView (what a cache keeps)
+bytes of an ImageListPullJob ──▶ LIST_JOB_VIEWS ──▶ ListJobView (kept in the cache)
 ListJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
@@ -33,14 +33,14 @@ class ListJobView(WorkloadView, frozen=True, kw_only=True):
     """One ImageListPullJob as the cache keeps it."""
 
     spec: ImageListPullJobSpec | None
-    """None: it cannot be read; `problem` says why."""
+    """The typed spec; None: it is unreadable, and `problem` describes the error."""
     status: ImageListPullJobStatus = ImageListPullJobStatus()
     template: Document = msgspec.field(default_factory=dict)
-    """The spec of its ImagePullJobs, with defaults, without the image."""
+    """The spec of its ImagePullJobs, with defaults and without the image."""
 
     @property
     def template_hash(self) -> str:
-        """Hash of the template, as a label's value."""
+        """Hash of the template, as the value of a label."""
         return hash_text(fnv32a(canonical(self.template)))
 
 
@@ -48,7 +48,9 @@ read_spec: Final = spec_reader(ImageListPullJobSpec)
 
 
 def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, str]:
-    """The typed spec; None, and what is wrong with it, also where its ImagePullJobs could not be read."""
+    """Return the typed spec, or None and the problem. A spec from which no readable ImagePullJob can be built is a
+    problem too.
+    """
     result, problem = read_spec(spec)
     if result is None:
         return None, problem
@@ -59,10 +61,10 @@ def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, s
 
 
 def template_of(spec: PullSpec) -> Document:
-    """Common part of specs that pull alike: all fields but the images, with defaults.
+    """Return the common part of specs that pull in the same way: all fields except the images, with defaults.
 
-    Without a time to live: an ImagePullJob that went before the others of its list have ended would be made again.
-    It goes with the list.
+    It has no time to live: an ImagePullJob that is deleted before the others of its list have ended would be created
+    again. It is deleted with its list.
     """
     document: Document = msgspec.to_builtins(spec)
     kept = {
@@ -85,7 +87,7 @@ LIST_JOB_VIEWS: Final = Views[ListJobView](
 
 
 class ImageListPullJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one ImageListPullJob at one instant."""
+    """The state of the world for one ImageListPullJob at one instant."""
 
     job: ListJobView
     children: Sequence[PullJobView] = ()
@@ -95,24 +97,24 @@ class ImageListPullJobSnapshot(Judged, frozen=True, kw_only=True):
 
 
 class ReadableListJobView(ListJobView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A job with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
 
     spec: ImageListPullJobSpec
 
 
 class ReadableImageListPullJob(ImageListPullJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     job: ReadableListJobView
 
 
 def is_readable(snapshot: ImageListPullJobSnapshot) -> TypeGuard[ReadableImageListPullJob]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: ListJobView, read: Read[NoSettings]) -> ImageListPullJobSnapshot:
-    """The job with its ImagePullJobs, as they are known now."""
+    """Read the job with its ImagePullJobs from the caches."""
     children = read.owned(PULL_JOB_VIEWS, view.uid)
     return ImageListPullJobSnapshot(
         job=view,

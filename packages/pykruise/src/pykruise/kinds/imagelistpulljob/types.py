@@ -1,6 +1,6 @@
 """The ImageListPullJob kind in its hub version, v1beta1: every field, typed. v1alpha1 has the same fields.
 
-JSON of the API server ──▶ ImageListPullJob ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
+JSON of the API server ──▶ ImageListPullJob ──▶ snapshot, plan; the same types ──▶ crd.py (its schema)
 """
 
 from typing import Final
@@ -16,37 +16,37 @@ class ImageListPullJobSpec(PullSpec, frozen=True, kw_only=True):
     """Desired state of the job."""
 
     images: list[str]
-    """The images, as containers name them; up to 255, each once."""
+    """Images to pull, written as in a container. At most 255, without duplicates."""
 
 
 class FailedImageStatus(Typed, frozen=True, kw_only=True):
-    """An image that could not be pulled everywhere."""
+    """An image that could not be pulled to every node."""
 
     image_pull_job: str = ""
-    """Name of its ImagePullJob."""
+    """Name of the ImagePullJob of this image."""
     message: str = ""
-    """Details for people."""
+    """Human-readable details."""
     name: str = ""
-    """The image."""
+    """Name of the image."""
 
 
 class ImageListPullJobStatus(Status, frozen=True, kw_only=True):
     """Observed state of the job."""
 
     active: Int32 = 0
-    """Images whose job runs."""
+    """Number of images whose job is running."""
     completed: Int32 = 0
-    """Images whose job is over."""
+    """Number of images whose job has ended."""
     completion_time: Time | None = None
-    """When the job ended."""
+    """Time at which the job ended."""
     desired: Count = 0
-    """Images that are to be pulled."""
+    """Number of images to pull."""
     failed_image_statuses: list[FailedImageStatus] | None = None
-    """Images that could not be pulled everywhere."""
+    """Images that could not be pulled to every node."""
     start_time: Time | None = None
-    """When the job was first seen."""
+    """Time at which the controller first saw the job."""
     succeeded: Int32 = 0
-    """Images that were pulled everywhere."""
+    """Number of images that were pulled to every node."""
 
 
 class ImageListPullJob(ApiObject, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
-"""Validation of an ImageListPullJob (either version): every error at once, each with its field.
+"""Validation of an ImageListPullJob (either version): all errors in one answer, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. A spec that did not change is not looked at again: a job that is stored already can still be changed. What its
-ImagePullJobs would be refused for is refused here.
+Pure. An unchanged spec is not checked again, so a stored job can still be changed. Errors for which its ImagePullJobs
+would be refused are reported here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ MOST_IMAGES: Final = 255
 def errors_of(
     doc: Mapping[str, Any], spec: ImageListPullJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    """Find all field errors of a document. `spec`: its parsed spec. `old`: the stored document on an update."""
     errors = [*metadata_errors(doc.get("metadata") or {})]
     given: Mapping[str, Any] = doc.get("spec") or {}
     before: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
@@ -49,5 +49,5 @@ def _list_errors(images: Sequence[str]) -> Iterator[Cause]:
 
 
 def stored_errors(spec: ImageListPullJobSpec) -> list[Cause]:
-    """The same of a spec that is stored already."""
+    """Find all field errors of a stored spec."""
     return errors_of(as_document(spec), spec)

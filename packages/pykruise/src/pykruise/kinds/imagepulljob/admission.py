@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutate_imagepulljob ──▶ the object with its defaults
                  ──▶ validate_imagepulljob ──▶ allowed, or refused (422) with every field error
 
-Both versions are reviewed alike: their fields are the same.
+Both versions get the same reviews, because their fields are the same.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from pykruise.pods.workload.admission import SpecReviews
 
 
 def _read_spec(spec: Mapping[str, Any]) -> tuple[ImagePullJobSpec | None, str]:
-    # A missing image is a field error.
+    # The validation reports a missing image as a field error.
     return read({"image": "", **spec}, ImagePullJobSpec, path="spec")
 
 

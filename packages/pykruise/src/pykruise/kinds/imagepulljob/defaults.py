@@ -1,8 +1,8 @@
 """Defaults that admission writes into an ImagePullJob (either version).
 
-document ──▶ with_defaults() ──▶ the document as it is to be stored
+document ──▶ with_defaults() ──▶ the document to store
 
-Pure; the document that comes in is not changed. Rule: the original's mutating webhook.
+Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from pykruise.kube.documents import Document
 from pykruise.pods.images.pull_rules import with_pull_defaults
 
 FINALIZER: Final = "apps.kruise.io/deletion-protection"
-"""Keeps a job until the secrets that were copied for it are released. Its controller adds it, in either version."""
+"""Finalizer that keeps a job until it has released its copied secrets. The controller adds it, in either version."""
 
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
-    """The document with defaults."""
+    """Return the document with defaults."""
     spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
     return {**doc, "spec": with_pull_defaults(spec, pull_policy=True)}

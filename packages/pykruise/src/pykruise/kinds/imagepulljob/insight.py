@@ -1,4 +1,4 @@
-"""ImagePullJob, as explain and plan know it.
+"""ImagePullJob for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -6,16 +6,17 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Insight
 from pykruise.plans.views import SECRET_VIEWS
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How far it is."""
+    """A line about the progress of the job."""
     desired, active, succeeded, failed = (
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
     )
-    nodes = "1 node" if desired == 1 else f"{desired} nodes"
+    nodes = counted(desired, "node")
     said = status.get("message") or "not started"
     return f"{said}: of {nodes} {succeeded} have the image, {failed} failed, {active} pull it"
 

@@ -1,4 +1,4 @@
-"""ImagePullJob, as the rest of the program knows it.
+"""Registration of the kind ImagePullJob for the rest of the program.
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
@@ -63,7 +63,7 @@ KIND = Kind(
             snapshot=snapshot,
             object_of=lambda snapshot: snapshot.job,
             plan=plan_imagepulljob,
-            # Counts that are written late must not undo the end of a job.
+            # A late write of counts must not undo the end of a job.
             is_status_shared=True,
         ),
         _STORED,

@@ -1,10 +1,9 @@
-"""How a node is asked to pull an image: one patch of its NodeImage.
+"""Requests to nodes to pull an image: each is one patch of a NodeImage.
 
-NodeImage + job ──▶ entry_patch() ──▶ the entry, new or raised to its next version      secrets ──▶ secrets_patch()
+NodeImage + job ──▶ entry_patch() ──▶ the entry, new or with a higher version      secrets ──▶ secrets_patch()
 
-Pure. An entry that other jobs want too is shared: what they all need is the larger of each limit, and references of
-jobs that are gone are dropped on the way. Its version is raised, so that the node pulls once more, and what it
-reported before does not count.
+Pure. Several jobs can share an entry. It has the larger of each limit, and the patch removes references to deleted
+jobs. The patch raises the version of the entry, so that the node pulls again and its earlier result does not count.
 """
 
 from collections.abc import Sequence
@@ -36,45 +35,47 @@ from pykruise.runtime.plan import Chain, Step
 DAY_S: Final = 86_400
 SPREAD_S: Final = 300
 DAILY_SPREAD_S: Final = 1200
-"""Spread of the daily pulls of a job that never ends. So long after the first the last of its entries goes."""
+"""Seconds over which the daily pulls of a job that never ends are spread. The first entry expires this long before
+the last.
+"""
 LARGEST: Final = 2**31 - 1
 LEAST_DEADLINE_S: Final = 1800
-"""Shortest deadline of the pulls of a job that never ends."""
+"""Shortest deadline in seconds for the pulls of a job that never ends."""
 
 
 def entry_patch(
     node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName, secrets: Sequence[SecretReference]
 ) -> Chain:
-    """The patch that asks a node that has no entry of the job's."""
+    """Return the patch that requests the image from a node on which the job has no entry."""
     job = snapshot.job
     before = node.images.get(image.name)
     entry = node.entry(image)
-    wanted = _raised(entry, node, snapshot) if entry is not None else _new(node, snapshot, image)
+    wanted = _raise_entry(entry, node, snapshot) if entry is not None else _new_entry(node, snapshot, image)
     others = [tag for tag in (before.tags if before else ()) if tag.tag != image.tag]
     after = ImageSpec(
-        pull_secrets=_joined(before, secrets),
-        sandbox_config=_sandbox(
-            before, job.spec.sandbox_config, is_shared=bool(others or _sharers(entry, snapshot))
+        pull_secrets=_merge_secrets(before, secrets),
+        sandbox_config=_merge_sandbox(
+            before, job.spec.sandbox_config, is_shared=bool(others or _find_sharers(entry, snapshot))
         ),
         tags=sorted([*others, wanted], key=lambda tag: tag.tag),
     )
-    return _patch(node, image, before, after, f"image {image.reference} is to be there")
+    return _patch_image(node, image, before, after, f"image {image.reference} is to be there")
 
 
 def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> bool:
-    """Whether a NodeImage that has the image does not name all secrets yet."""
+    """Whether the NodeImage, which lists the image, does not name all secrets yet."""
     before = node.images[image.name]
-    return len(_joined(before, secrets) or ()) > len(before.pull_secrets or ())
+    return len(_merge_secrets(before, secrets) or ()) > len(before.pull_secrets or ())
 
 
 def secrets_patch(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> Chain:
-    """The patch that names further secrets to a node that is at it already."""
+    """Return the patch that adds secrets to an existing request."""
     before = node.images[image.name]
-    after = msgspec.structs.replace(before, pull_secrets=_joined(before, secrets))
-    return _patch(node, image, before, after, "a secret is new")
+    after = msgspec.structs.replace(before, pull_secrets=_merge_secrets(before, secrets))
+    return _patch_image(node, image, before, after, "a secret is new")
 
 
-def _patch(
+def _patch_image(
     node: NodeImageView, image: ImageName, before: ImageSpec | None, after: ImageSpec, because: str
 ) -> Chain:
     changes: Document = diff_merge(
@@ -87,49 +88,51 @@ def _patch(
 # ── the entry ────────────────────────────────────────────────────────────────
 
 
-def _new(node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName) -> TagSpec:
-    """Its version is one that no status of the node is about."""
+def _new_entry(node: NodeImageView, snapshot: ReadableImagePullJob, image: ImageName) -> TagSpec:
+    """Return a new entry. Its version matches no existing status of the node."""
     job, left = snapshot.job, node.statuses.get(image)
     return TagSpec(
         tag=image.tag,
         version=left.version + 1 if left is not None else 0,
         pull_policy=policy_of(job.spec, snapshot, seed=f"{job.uid}/{node.name}"),
-        owner_references=[_reference(job)],
+        owner_references=[_reference_to(job)],
         created_at=format_time(snapshot.now),
         image_pull_policy=job.spec.image_pull_policy,
     )
 
 
-def _raised(entry: TagSpec, node: NodeImageView, snapshot: ReadableImagePullJob) -> TagSpec:
+def _raise_entry(entry: TagSpec, node: NodeImageView, snapshot: ReadableImagePullJob) -> TagSpec:
     job = snapshot.job
-    sharers = _sharers(entry, snapshot)
+    sharers = _find_sharers(entry, snapshot)
     policy = policy_of(job.spec, snapshot, seed=f"{job.uid}/{node.name}")
     if entry.pull_policy is not None and not all(_is_replaced(ref, snapshot) for ref in sharers):
-        policy = _larger(entry.pull_policy, policy)
+        policy = _merge_limits(entry.pull_policy, policy)
     return msgspec.structs.replace(
         entry,
         version=entry.version + 1,
         pull_policy=policy,
-        owner_references=[*sharers, _reference(job)],
+        owner_references=[*sharers, _reference_to(job)],
         created_at=format_time(snapshot.now),
         image_pull_policy=job.spec.image_pull_policy,
     )
 
 
-def _sharers(entry: TagSpec | None, snapshot: ReadableImagePullJob) -> list[ObjectReference]:
-    """Other jobs that need the entry: all except deleted jobs."""
+def _find_sharers(entry: TagSpec | None, snapshot: ReadableImagePullJob) -> list[ObjectReference]:
+    """References to other jobs that share the entry. References to deleted jobs are left out."""
     references = (entry.owner_references if entry is not None else None) or ()
     gone = {uid for uid, job in snapshot.others.items() if job is None}
     return [ref for ref in references if ref.uid not in gone]
 
 
 def _is_replaced(ref: ObjectReference, snapshot: ReadableImagePullJob) -> bool:
-    """Whether the job of a reference is of the same owner: this one takes its place, and its policy is the one."""
+    """Whether the referenced job has the same controller as this job. Then this job replaces it, and only this job's
+    policy counts.
+    """
     other = snapshot.others.get(ref.uid)
     return other is not None and other.controller_uid == snapshot.job.controller_uid != ""
 
 
-def _reference(job: PullJobView) -> ObjectReference:
+def _reference_to(job: PullJobView) -> ObjectReference:
     return ObjectReference(
         api_version=IMAGE_PULL_JOBS.api_version,
         kind=IMAGE_PULL_JOBS.kind,
@@ -140,7 +143,7 @@ def _reference(job: PullJobView) -> ObjectReference:
 
 
 def policy_of(spec: ImagePullJobSpec, snapshot: ReadableImagePullJob, *, seed: str) -> TagPullPolicy:
-    """How a node pulls, and how long its entry stays. `seed` spreads that over some minutes."""
+    """Return the pull policy of an entry, with its time to live. `seed` spreads the time to live over some minutes."""
     given = spec.pull_policy
     timeout_s = TIMEOUT_S if given is None or given.timeout_seconds is None else given.timeout_seconds
     retries = BACKOFF_LIMIT if given is None or given.backoff_limit is None else given.backoff_limit
@@ -162,8 +165,8 @@ def policy_of(spec: ImagePullJobSpec, snapshot: ReadableImagePullJob, *, seed: s
     )
 
 
-def _larger(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
-    """The larger limit, which is enough for both; no deadline is the largest."""
+def _merge_limits(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
+    """Return the larger of each limit, which is enough for both jobs. No deadline counts as the largest."""
     deadlines = (tag_pull_policy.active_deadline_seconds, other.active_deadline_seconds)
     return TagPullPolicy(
         timeout_seconds=_largest(tag_pull_policy.timeout_seconds, other.timeout_seconds),
@@ -183,18 +186,24 @@ def _largest(*amounts: int | None) -> int | None:
 # ── the image ────────────────────────────────────────────────────────────────
 
 
-def _joined(before: ImageSpec | None, secrets: Sequence[SecretReference]) -> list[SecretReference] | None:
-    """Named references, followed by further ones; the mode is not compared."""
+def _merge_secrets(
+    before: ImageSpec | None, secrets: Sequence[SecretReference]
+) -> list[SecretReference] | None:
+    """Return the stored references, followed by the missing ones. References that differ only in their mode count as
+    equal.
+    """
     references = list((before.pull_secrets if before is not None else None) or ())
     known = {(reference.namespace, reference.name) for reference in references}
     references += [secret for secret in secrets if (secret.namespace, secret.name) not in known]
     return references or None
 
 
-def _sandbox(
+def _merge_sandbox(
     before: ImageSpec | None, wanted: SandboxConfig | None, *, is_shared: bool
 ) -> SandboxConfig | None:
-    """The job's own; where others pull the image too, what they said stays, unless the job says otherwise."""
+    """Return the job's own sandbox configuration. When other jobs pull the image too, the stored configuration stays,
+    and the job's values override it.
+    """
     stored = before.sandbox_config if before is not None else None
     if not is_shared or stored is None:
         return wanted

@@ -1,9 +1,9 @@
-"""Update order of a workload's pods, so that images reach nodes in the order in which they are needed.
+"""Update order of a workload's pods: images reach the nodes in the order in which pods need them.
 
 workload (as stored) + pods ──▶ in_update_order() ──▶ pods
 
-Pure. The orders themselves are those of ordering.py, as the workloads use them; what they decide by beside them
-(who can be updated at all, partitions) is not asked.
+Pure. The order comes from ordering.py, as in the workloads themselves. Their other criteria (whether a pod can be
+updated at all, partitions) are ignored here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,23 +27,23 @@ WORKLOADS: Final[Mapping[str, Resource]] = {
         Resource(_GROUP, "v1beta1", "sidecarsets", "SidecarSet", namespaced=False),
     )
 }
-"""Whose order is known, by kind."""
+"""Workloads with a known update order, by kind."""
 
 _STRATEGIES: Final[Mapping[str, tuple[str, ...]]] = {
     "CloneSet": ("spec", "updateStrategy", "rollingUpdate"),
     "StatefulSet": ("spec", "updateStrategy", "rollingUpdate", "unorderedUpdate"),
     "SidecarSet": ("spec", "updateStrategy"),
 }
-"""Where the priorities stand."""
+"""Path of the priorities in a workload, by kind."""
 
 
 def strategy_of(owner: ControllerView | None) -> Resource | None:
-    """The workload whose order counts; None: none, or none whose order is known."""
+    """Return the workload that gives the order; None: the job has no controller, or one without a known order."""
     return WORKLOADS.get(owner.kind) if owner is not None and owner.group == _GROUP else None
 
 
 def in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -> Sequence[PodView]:
-    """The pods, those that are updated first in front."""
+    """Return the pods in the order in which they are updated."""
     if kind == "StatefulSet":
         ordered: Sequence[PodView] = sorted(pods, key=lambda pod: split_name(pod.name)[1], reverse=True)
     else:

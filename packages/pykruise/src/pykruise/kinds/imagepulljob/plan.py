@@ -1,9 +1,11 @@
-"""The decision for an ImagePullJob: its table of contents.
+"""The plan for an ImagePullJob: it joins all decisions.
 
-Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: secrets copied, nodes asked, the status; at the end, what it held
+Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: copies of secrets, requests to nodes, the status; at the end,
+releases
 
-Pure. Nodes are asked by an entry in their NodeImage, and answer there. A job that is over says so first, and some
-seconds later lets go of the secrets that were copied for it: its finalizer keeps it until that is done.
+Pure. An entry in a NodeImage requests the image from a node, and the node reports in the status of the NodeImage. A
+job that has ended first records this in its status. Some seconds later it releases its copied secrets, and its
+finalizer keeps it until then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +18,7 @@ from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot, ReadableI
 from pykruise.kinds.imagepulljob.status import finished, status_now
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
@@ -41,11 +44,12 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, seconds_until,
 from pykruise.runtime.reasons import Reason
 
 NAMESPACE_AGAIN_S: Final = 10.0
-"""When a namespace that is missing is looked for again."""
+"""Seconds until a missing namespace is looked up again."""
 
 COPIES_KEPT_S: Final = 10.0
-"""How long copies of secrets stay when their job has ended: a client that looks once a second can see them, however
-fast the nodes are. They go at once with a job that is deleted."""
+"""Seconds for which copies of secrets stay after the end of their job, so that a client that looks once per second
+can see them, however fast the nodes are. When a job is deleted, they are released immediately.
+"""
 
 _WARN_AGAIN_S: Final = 600.0
 
@@ -60,14 +64,14 @@ _HOLDS: Final = {
 
 
 def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
-    """Everything to be written for this job now, its status, and when to look again."""
+    """Plan all writes that this job needs now, its status, and the time of the next reconcile."""
     job = snapshot.job
     if job.is_deleting:
-        return _after_end(snapshot)
+        return _plan_after_end(snapshot)
     if not is_readable(snapshot) or job.image is None:
         return refused_plan(snapshot.refused or [job.problem])
     if job.is_finished:
-        return _after_end(snapshot)
+        return _plan_after_end(snapshot)
     try:
         policy = policy_of(snapshot.job.spec)
     except ValueError as error:
@@ -75,12 +79,12 @@ def plan_imagepulljob(snapshot: ImagePullJobSnapshot) -> Plan:
     targets = targets_of(snapshot, job.image)
     decision = fan_out(targets, policy, _run_of(snapshot), now=snapshot.now)
     if decision.finish is not None:
-        return Plan(status=_document(finished(snapshot, targets, decision, decision.finish)))
-    return _on_the_way(snapshot, job.image, targets, policy, decision)
+        return Plan(status=_to_document(finished(snapshot, targets, decision, decision.finish)))
+    return _plan_run(snapshot, job.image, targets, policy, decision)
 
 
 def policy_of(spec: ImagePullJobSpec) -> JobPolicy:
-    """Policy of the whole job in its spec. Raises ValueError for a parallelism that is none."""
+    """Return the policy in the spec for the whole job. Raises ValueError for an invalid parallelism."""
     done = spec.completion_policy
     return JobPolicy(
         parallelism=parallelism_of(spec.parallelism),
@@ -97,10 +101,10 @@ def _run_of(snapshot: ImagePullJobSnapshot) -> JobRun:
     return JobRun(started_at=snapshot.now if started_at is None else started_at)
 
 
-# ── on the way ───────────────────────────────────────────────────────────────
+# ── running ──────────────────────────────────────────────────────────────────
 
 
-def _on_the_way(
+def _plan_run(
     snapshot: ReadableImagePullJob,
     image: ImageName,
     targets: Sequence[FanOutTarget],
@@ -108,9 +112,9 @@ def _on_the_way(
     decision: FanOutDecision,
 ) -> Plan:
     job = snapshot.job
-    status = _document(status_now(snapshot, targets, decision.counts))
+    status = _to_document(status_now(snapshot, targets, decision.counts))
     if not snapshot.has_shared_namespace:
-        return _without_namespace(snapshot, status)
+        return _wait_for_namespace(snapshot, status)
     secrets = sync_of(
         job,
         copies=snapshot.copies,
@@ -118,14 +122,18 @@ def _on_the_way(
         namespace=snapshot.settings.secrets_namespace,
     )
     now = decision.start[:MOST_AT_ONCE]
-    skipped = dict(_skipped(snapshot, image, targets, decision))
+    skipped = dict(_list_skipped(snapshot, image, targets, decision))
     late_at = next_late_at(((node, image) for node in snapshot.nodes), now=snapshot.now)
     again_s = [decision.requeue_after_s, seconds_until(late_at, now=snapshot.now)]
     stages = (
-        *_stage(Purpose.HOLD_JOB, [] if FINALIZER in job.finalizers else [_finalizers(job, held=True)]),
-        *_stage(Purpose.COPY_SECRETS, secrets.writes),
-        *_stage(Purpose.ASK_NODES, list(_asked(snapshot, image, targets, now, secrets)), is_independent=True),
-        *_stage(Purpose.RELEASE_SECRETS, secrets.releases),
+        *_build_stage(
+            Purpose.HOLD_JOB, [] if FINALIZER in job.finalizers else [_patch_finalizers(job, held=True)]
+        ),
+        *_build_stage(Purpose.COPY_SECRETS, secrets.writes),
+        *_build_stage(
+            Purpose.ASK_NODES, list(_ask_nodes(snapshot, image, targets, now, secrets)), is_independent=True
+        ),
+        *_build_stage(Purpose.RELEASE_SECRETS, secrets.releases),
     )
     return Plan(
         stages=stages,
@@ -134,13 +142,13 @@ def _on_the_way(
         waiting=first_obstacle(
             {name: reason for name, reason in skipped.items() if name not in decision.waiting}
         )
-        or _waiting(decision),
+        or _reason_to_wait(decision),
         skipped_nodes=skipped,
-        notes=tuple(_notes(secrets)),
+        notes=tuple(_list_notes(secrets)),
     )
 
 
-def _asked(
+def _ask_nodes(
     snapshot: ReadableImagePullJob,
     image: ImageName,
     targets: Sequence[FanOutTarget],
@@ -156,12 +164,12 @@ def _asked(
 
 
 def _needs_secrets(target: FanOutTarget, job: PullJobView) -> bool:
-    """Whether a further secret may still help there. A node of a job that never ends pulls again some day."""
+    """Whether a further secret can still help this node. A node of a job that never ends will pull again."""
     return target.state is TargetState.ACTIVE or (not job.ends and target.state is not TargetState.PENDING)
 
 
-def _without_namespace(snapshot: ReadableImagePullJob, status: Document) -> Plan:
-    """Without its secrets no node is asked."""
+def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Plan:
+    """Plan that only waits: without the copies of its secrets the job requests nothing from nodes."""
     name = snapshot.settings.secrets_namespace
     message = (
         f"pull secrets cannot be copied to namespace {name}: it is not there, goes, or is not this manager's"
@@ -174,7 +182,7 @@ def _without_namespace(snapshot: ReadableImagePullJob, status: Document) -> Plan
     )
 
 
-def _notes(secrets: SecretSync) -> Iterator[Note]:
+def _list_notes(secrets: SecretSync) -> Iterator[Note]:
     for name in secrets.missing:
         message = f"secret {name} is not there: the image is pulled without it"
         yield Note(reason="PullSecretMissing", message=message, warning=True, again_after_s=_WARN_AGAIN_S)
@@ -183,17 +191,19 @@ def _notes(secrets: SecretSync) -> Iterator[Note]:
 # ── the end ──────────────────────────────────────────────────────────────────
 
 
-def _after_end(snapshot: ImagePullJobSnapshot) -> Plan:
-    """Secrets and the finalizer are let go a moment later; at its time the job is deleted."""
+def _plan_after_end(snapshot: ImagePullJobSnapshot) -> Plan:
+    """Release the copied secrets and the finalizer after a few seconds, and delete the job when its time to live has
+    passed.
+    """
     job = snapshot.job
     stages: list[Stage] = []
     kept_s = None
     if FINALIZER in job.finalizers:
-        releases = _releases(snapshot)
+        releases = _release_copies(snapshot)
         kept_s = _time_to_keep(snapshot) if releases else None
         if kept_s is None:
-            stages += _stage(Purpose.RELEASE_SECRETS, releases)
-            stages += _stage(Purpose.RELEASE_JOB, [_finalizers(job, held=False)])
+            stages += _build_stage(Purpose.RELEASE_SECRETS, releases)
+            stages += _build_stage(Purpose.RELEASE_JOB, [_patch_finalizers(job, held=False)])
     if job.is_deleting:
         return Plan(stages=tuple(stages))
     left_s = _time_to_live(snapshot)
@@ -202,13 +212,13 @@ def _after_end(snapshot: ImagePullJobSnapshot) -> Plan:
             action=delete_object(IMAGE_PULL_JOBS, job),
             because="ttlSecondsAfterFinished has passed",
         )
-        stages += _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
+        stages += _build_stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
         left_s = None
     return Plan(
         stages=tuple(stages),
         requeue_after_s=soonest([left_s, kept_s]),
         waiting=_how_it_ended(job, is_to_go=left_s is not None),
-        skipped_nodes=dict(_missed(snapshot)),
+        skipped_nodes=dict(_list_missing(snapshot)),
     )
 
 
@@ -223,8 +233,8 @@ def _how_it_ended(job: PullJobView, *, is_to_go: bool) -> Reason | None:
     return Reason(Code.JOB_OVER, "the job is over") if is_to_go else None
 
 
-def _missed(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
-    """Nodes that do not have the image although the job is over."""
+def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
+    """Yield the nodes that do not have the image although the job has ended."""
     job, nodes = snapshot.job, {node.name: node for node in snapshot.nodes}
     for name in job.status.failed_nodes or ():
         known = nodes.get(name) if job.image is not None else None
@@ -234,10 +244,10 @@ def _missed(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
             else None
         )
         yield name, said or Reason(Code.IMAGE_PULL, f"node {name} could not pull the image", IMAGE_REMEDY)
-    yield from _unknown(snapshot)
+    yield from _list_unknown(snapshot)
 
 
-def _releases(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
+def _release_copies(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
     if not snapshot.has_shared_namespace:
         return ()
     namespace = snapshot.settings.secrets_namespace
@@ -245,7 +255,7 @@ def _releases(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
 
 
 def _time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
-    """Seconds until the copies of a job that has just ended are let go; None: now."""
+    """Seconds until the copies of a job that has just ended are released; None: they are released now."""
     ended_at = instant_of(snapshot.job.status.completion_time)
     if snapshot.job.is_deleting or ended_at is None:
         return None
@@ -254,7 +264,7 @@ def _time_to_keep(snapshot: ImagePullJobSnapshot) -> float | None:
 
 
 def _time_to_live(snapshot: ImagePullJobSnapshot) -> float | None:
-    """Seconds until the job is deleted; None: it is kept."""
+    """Seconds until the job is deleted; None: the job is kept."""
     job = snapshot.job
     ttl_s = job.spec.completion_policy.ttl_seconds_after_finished if job.spec else None
     ended_at = instant_of(job.status.completion_time)
@@ -264,13 +274,13 @@ def _time_to_live(snapshot: ImagePullJobSnapshot) -> float | None:
 # ── writes ───────────────────────────────────────────────────────────────────
 
 
-def _stage(purpose: Purpose, chains: Sequence[Chain], *, is_independent: bool = False) -> list[Stage]:
+def _build_stage(purpose: Purpose, chains: Sequence[Chain], *, is_independent: bool = False) -> list[Stage]:
     result = tuple(chains)
     return [Stage(purpose=purpose, chains=result, is_independent=is_independent)] if result else []
 
 
-def _finalizers(job: PullJobView, *, held: bool) -> Chain:
-    """The finalizer is added, or taken off."""
+def _patch_finalizers(job: PullJobView, *, held: bool) -> Chain:
+    """Patch that adds the finalizer (`held`) or removes it."""
     others = [finalizer for finalizer in job.finalizers if finalizer != FINALIZER]
     action = patch_object(
         IMAGE_PULL_JOBS,
@@ -282,34 +292,34 @@ def _finalizers(job: PullJobView, *, held: bool) -> Chain:
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))
 
 
-def _document(status: ImagePullJobStatus) -> Document:
+def _to_document(status: ImagePullJobStatus) -> Document:
     return status.document()
 
 
 # ── reasons ──────────────────────────────────────────────────────────────────
 
 
-def _waiting(decision: FanOutDecision) -> Reason | None:
+def _reason_to_wait(decision: FanOutDecision) -> Reason | None:
     if decision.counts.wanted == 0:
         return Reason(Code.NOTHING_SELECTED, f"{_NOTHING}; the job waits for one", _SELECT)
     if decision.counts.active or decision.start:
-        return Reason(Code.IMAGE_PULLING, _pulled_by(decision.counts.active + len(decision.start)))
+        return Reason(Code.IMAGE_PULLING, _describe_pulls(decision.counts.active + len(decision.start)))
     if decision.waiting:
         return _HOLDS[next(iter(decision.waiting.values()))]
     return None
 
 
-def _pulled_by(count: int) -> str:
-    return "1 node pulls the image" if count == 1 else f"{count} nodes pull the image"
+def _describe_pulls(count: int) -> str:
+    return counted(count, "node pulls the image", "nodes pull the image")
 
 
-def _skipped(
+def _list_skipped(
     snapshot: ReadableImagePullJob,
     image: ImageName,
     targets: Sequence[FanOutTarget],
     decision: FanOutDecision,
 ) -> Iterator[tuple[str, Reason]]:
-    """Which nodes wait for what."""
+    """Yield the nodes that wait or have a problem, each with the reason."""
     for node, target in zip(snapshot.nodes, targets, strict=True):
         hold = decision.waiting.get(target.name)
         if hold is not None:
@@ -318,9 +328,9 @@ def _skipped(
             obstacle = obstacle_of(node, image, now=snapshot.now, secrets=snapshot.job.secrets)
             if obstacle is not None:
                 yield target.name, obstacle
-    yield from _unknown(snapshot)
+    yield from _list_unknown(snapshot)
 
 
-def _unknown(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
+def _list_unknown(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
     for name in snapshot.unknown_nodes:
         yield name, Reason(Code.NO_NODE_IMAGE, f"node {name} has no NodeImage")

@@ -1,10 +1,11 @@
-"""Pull secrets where agents of nodes may read them: one copy of each source, shared by all jobs that pull with it.
+"""Pull secrets in a namespace where the nodes' agents may read them: all jobs share one copy of each source.
 
-the job's secrets + copies in the shared namespace ──▶ sync_of() ──▶ SecretSync: what is written, here and for nodes
-names + Read ──▶ read_sources() ──▶ Source: what each holds
+the job's secrets + copies in the shared namespace ──▶ sync_of() ──▶ SecretSync: copies to write, references for nodes
+names + Read ──▶ read_sources() ──▶ Source: the content of each secret
 
-A copy says what it is a copy of and which jobs use it; the last one to let go has it deleted. Its name follows from
-its source, so that no two are made of one. What secrets hold is read when it has to be written, and not kept.
+A copy names its source and the jobs that use it. The last job that releases a copy deletes it. The name of a copy is
+derived from its source, so a source has only one copy. The content of a secret is read when it must be written, and
+is not kept in memory.
 """
 
 import hashlib
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 SOURCE_UID: Final = "imagepulljobs.kruise.io/source-uid"
-"""Label of a copy: the uid of the secret that it is of. OpenKruise up to 1.8 finds its copies by it."""
+"""Label of a copy: the UID of its source. OpenKruise up to 1.8 finds its copies by this label."""
 
 REFERENCES: Final = "imagepulljobs.kruise.io/references"
 MODE: Final = "imagepulljobs.kruise.io/mode"
@@ -53,30 +54,30 @@ LONGEST_NAME: Final = 253
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A secret of the job's namespace."""
+    """A pull secret in the job's namespace."""
 
     key: Key
     content: str
-    """Digest of what it holds."""
+    """Digest of the content."""
     document: Document | None = None
-    """As it is stored; None: its copy holds the same, and it need not be written."""
+    """The secret as it is stored; None: its copy has the same content, so nothing needs to be written."""
 
 
 class SecretSync(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of the copied secrets for one job."""
 
     writes: tuple[Chain, ...] = ()
-    """Copies that are made, or changed, before a NodeImage names them."""
+    """Copies to create or change before a NodeImage names them."""
     releases: tuple[Chain, ...] = ()
-    """Copies that the job uses no more."""
+    """Copies that the job no longer uses."""
     references: tuple[SecretReference, ...] = ()
     """References for NodeImages, in the order of the job's list."""
     missing: tuple[str, ...] = ()
-    """Secrets that are not there: the job goes on without them."""
+    """Secrets that do not exist. The job continues without them."""
 
 
 def references_of(copy: CopyView) -> list[Key]:
-    """The jobs that use a copy. What cannot be read is no reference."""
+    """Return the jobs that use a copy. Unreadable references are ignored."""
     references = []
     for item in copy.annotations.get(REFERENCES, "").split(","):
         namespace, _, name = item.strip().partition("/")
@@ -86,7 +87,7 @@ def references_of(copy: CopyView) -> list[Key]:
 
 
 def copies_in(namespace: str, read: Mirrors) -> list[CopyView]:
-    """All copies of secrets in the shared namespace, by name."""
+    """Return all copies of secrets in the shared namespace, by name."""
     copies = read.by_index(SECRET_VIEWS, BY_NAMESPACE, namespace)
     return sorted((copy for copy in copies if copy.annotations), key=lambda copy: copy.name)
 
@@ -94,14 +95,14 @@ def copies_in(namespace: str, read: Mirrors) -> list[CopyView]:
 def sync_of(
     job: PullJobView, *, copies: Sequence[CopyView], sources: Mapping[str, Source | None], namespace: str
 ) -> SecretSync:
-    """Writes for the job's secrets. `sources`: by name, None for one that is not there; empty for a job that is over.
-    `namespace`: the shared one.
+    """Return the writes for the job's secrets. `sources`: secrets by name, None for a missing one; empty for a job
+    that has ended. `namespace`: the shared namespace.
     """
     if job.namespace == namespace:
         return SecretSync(
             references=tuple(SecretReference(namespace=namespace, name=name) for name in sources)
         )
-    chosen, surplus = _sorted_out(job, copies, sources)
+    chosen, surplus = _match_copies(job, copies, sources)
     writes: list[Chain] = []
     references: list[SecretReference] = []
     for name, source in sources.items():
@@ -110,25 +111,26 @@ def sync_of(
         known = chosen.get(name)
         if known is None:
             made = _copy_name(source.key, taken=[copy.name for copy in copies])
-            writes.append(_creation(source, Key(namespace, made), job))
+            writes.append(_create_copy(source, Key(namespace, made), job))
             references.append(SecretReference(namespace=namespace, name=made, mode=BATCH))
         else:
-            writes += _update(source, known, job)
+            writes += _update_copy(source, known, job)
             mode = known.annotations.get(MODE, "")
             references.append(SecretReference(namespace=namespace, name=known.name, mode=mode))
     return SecretSync(
         writes=tuple(writes),
-        releases=tuple(_release(copy, job) for copy in surplus),
+        releases=tuple(_release_copy(copy, job) for copy in surplus),
         references=tuple(references),
         missing=tuple(name for name, source in sources.items() if source is None),
     )
 
 
-def _sorted_out(
+def _match_copies(
     job: PullJobView, copies: Iterable[CopyView], names: Iterable[str]
 ) -> tuple[Mapping[str, CopyView], Sequence[CopyView]]:
-    """The copy of each secret, by the secret's name: of several the first that the job uses, else the first. And those
-    that it uses for none of these secrets."""
+    """Return the copy of each secret, by the secret's name, and the copies that the job uses for other secrets. A
+    copy that the job already uses is preferred to the first one.
+    """
     wanted = {str(Key(job.namespace, name)): name for name in names}
     chosen: dict[str, CopyView] = {}
     surplus: list[CopyView] = []
@@ -145,7 +147,9 @@ def _sorted_out(
 
 
 def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
-    """`<source>-<six hexadecimal digits>`: the same for the same source, unless something else has that name."""
+    """Return `<source>-<six hexadecimal digits>`. A source always has the same name, unless another object has that
+    name.
+    """
     digits = (hashlib.sha256(f"{source}#{salt}".encode()).hexdigest()[:6] for salt in count())
     names = (f"{source.name[: LONGEST_NAME - 7]}-{end}" for end in digits)
     return next(name for name in names if name not in taken)
@@ -154,7 +158,7 @@ def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
 # ── writes ───────────────────────────────────────────────────────────────────
 
 
-def _creation(source: Source, key: Key, job: PullJobView) -> Chain:
+def _create_copy(source: Source, key: Key, job: PullJobView) -> Chain:
     document = source.document
     assert document is not None, "what is not copied yet is read"
     given = document["metadata"]
@@ -181,21 +185,21 @@ def _creation(source: Source, key: Key, job: PullJobView) -> Chain:
     return Chain(subject=key.name, steps=(step,))
 
 
-def _update(source: Source, copy: CopyView, job: PullJobView) -> Iterator[Chain]:
-    """Nothing, when the copy is right."""
+def _update_copy(source: Source, copy: CopyView, job: PullJobView) -> Iterator[Chain]:
+    """Yield the write that corrects the copy; nothing when the copy is correct."""
     references = references_of(copy)
-    listed = "" if job.key in references else _listed([*references, job.key])
+    listed = "" if job.key in references else _format_references([*references, job.key])
     if source.document is not None:
-        yield Chain(subject=copy.name, steps=(_replacement(copy, source, listed),))
+        yield Chain(subject=copy.name, steps=(_replace_content(copy, source, listed),))
     elif listed:
         body: Document = {"metadata": {"annotations": {REFERENCES: listed}}}
-        yield Chain(subject=copy.name, steps=(_patch(copy, body, f"job {job.key} pulls with it, too"),))
+        yield Chain(subject=copy.name, steps=(_patch_copy(copy, body, f"job {job.key} pulls with it, too"),))
 
 
-def _replacement(copy: CopyView, source: Source, listed: str) -> Step:
-    """The contents as a whole: a merge patch would keep keys that the source has no more."""
+def _replace_content(copy: CopyView, source: Source, listed: str) -> Step:
+    """Replace the complete content. A merge patch would keep keys that the source no longer has."""
     assert source.document is not None
-    # A type cannot be changed; a source that was made anew with another one is reported as a failed write.
+    # A type cannot be changed. When the source was created again with another type, the write fails and is reported.
     body = [
         {"op": "test", "path": "/type", "value": source.document.get("type") or "Opaque"},
         {"op": "add", "path": "/data", "value": source.document.get("data") or {}},
@@ -207,23 +211,23 @@ def _replacement(copy: CopyView, source: Source, listed: str) -> Step:
     return Step(action=action, because=f"secret {source.key} holds something else now")
 
 
-def _release(copy: CopyView, job: PullJobView) -> Chain:
+def _release_copy(copy: CopyView, job: PullJobView) -> Chain:
     left = [key for key in references_of(copy) if key != job.key]
     if left:
-        body: Document = {"metadata": {"annotations": {REFERENCES: _listed(left)}}}
-        step = _patch(copy, body, f"job {job.key} needs it no more")
+        body: Document = {"metadata": {"annotations": {REFERENCES: _format_references(left)}}}
+        step = _patch_copy(copy, body, f"job {job.key} needs it no more")
     else:
         action = delete_object(SECRETS, copy, unchanged=True)
         step = Step(action=action, because="no job needs it any more")
     return Chain(subject=copy.name, steps=(step,))
 
 
-def _patch(copy: CopyView, body: Document, because: str) -> Step:
+def _patch_copy(copy: CopyView, body: Document, because: str) -> Step:
     action = patch_object(SECRETS, copy, body, unchanged=True)
     return Step(action=action, because=because)
 
 
-def _listed(keys: Sequence[Key]) -> str:
+def _format_references(keys: Sequence[Key]) -> str:
     return ",".join(sorted({str(key) for key in keys}))
 
 
@@ -231,7 +235,7 @@ def _listed(keys: Sequence[Key]) -> str:
 
 
 class _Digests(msgspec.Struct):
-    """Digests of secrets when they were last read: UID, version and digest."""
+    """Digests of secrets at their last read: UID, resourceVersion and digest."""
 
     known: dict[Key, tuple[str, int, str]] = {}
 
@@ -239,19 +243,23 @@ class _Digests(msgspec.Struct):
 async def read_sources(
     job: PullJobView, read: Read[Any], *, copies: Sequence[CopyView]
 ) -> dict[str, Source | None]:
-    """Content of each of the job's secrets. Raises KubeError for one that cannot be read."""
+    """Return the content of each of the job's secrets, None for a missing one. Raises KubeError for an unreadable
+    secret.
+    """
     digests = read.memory_of_kind(_Digests, _Digests)
-    chosen, _ = _sorted_out(job, copies, job.secrets)
+    chosen, _ = _match_copies(job, copies, job.secrets)
     sources: dict[str, Source | None] = {}
     for name in job.secrets:
         copy = chosen.get(name)
-        copied = await _digest(copy, read, digests) if copy is not None else ""
-        sources[name] = await _source(Key(job.namespace, name), read, digests, copied=copied)
+        copied = await _read_digest(copy, read, digests) if copy is not None else ""
+        sources[name] = await _read_source(Key(job.namespace, name), read, digests, copied=copied)
     return sources
 
 
-async def _source(key: Key, read: Read[Any], digests: _Digests, *, copied: str) -> Source | None:
-    """Without its document when its copy, whose digest is `copied`, holds the same."""
+async def _read_source(key: Key, read: Read[Any], digests: _Digests, *, copied: str) -> Source | None:
+    """Read a source. Its document is left out when its copy has the same content (`copied` is the digest of the
+    copy).
+    """
     view = read.get(SECRET_VIEWS, key)
     if view is None:
         return None
@@ -269,8 +277,8 @@ async def _source(key: Key, read: Read[Any], digests: _Digests, *, copied: str) 
     return Source(key=key, content=content, document=None if content == copied else document)
 
 
-async def _digest(copy: CopyView, read: Read[Any], digests: _Digests) -> str:
-    """Digest of a copy; empty: deleted."""
+async def _read_digest(copy: CopyView, read: Read[Any], digests: _Digests) -> str:
+    """Return the digest of a copy; empty: the copy was deleted."""
     if copy.content:
         return copy.content
     key = Key(copy.namespace, copy.name)
@@ -288,5 +296,5 @@ async def _digest(copy: CopyView, read: Read[Any], digests: _Digests) -> str:
 
 
 def _content_of(document: Document) -> str:
-    """That a source may not be changed is not copied."""
+    """Return the digest of the content. Whether a source is immutable does not count, because a copy never is."""
     return content_of(SECRETS.kind, {name: value for name, value in document.items() if name != "immutable"})

@@ -1,4 +1,4 @@
-"""ImagePullJob shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind ImagePullJob: its fields, verbs and columns, and the progress of a job.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
@@ -15,7 +15,7 @@ _SUCCEEDED: Final = Count("status.succeeded")
 _FAILED: Final = Count("status.failed")
 
 
-def _line(document: Mapping[str, Any], progress: Progress) -> str:
+def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"imagepulljob {quoted(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
         return f"{name} failed on {progress.failed} of {progress.wanted} nodes"
@@ -33,7 +33,7 @@ SHOWN: Final = Shown(
     place=120,
     is_observed=False,
     progress=pull_rules(succeeded=_SUCCEEDED, failed=_FAILED, unit="nodes"),
-    line=_line,
+    line=_format_line,
     columns=(
         Cell("PHASE", pull_phase),
         Cell("COMPLETED", _SUCCEEDED),

@@ -1,11 +1,12 @@
-"""Everything a decision about one ImagePullJob needs, as one value.
+"""Everything that a decision about one ImagePullJob needs, as one value.
 
 PullJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                          ├── jobs that want the same; those that the cache has never shown, asked of the API server
+                          ├── other jobs for the same image; the API server is asked for those that the cache never
+                          had
                           ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
-                          └── what its secrets hold, read where a copy has to be written
+                          └── the content of secrets, read when a copy must be written
 
-The snapshot carries time and settings, so that the same snapshot always gives the same plan.
+The snapshot contains the time and the settings, so the same snapshot always gives the same plan.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,7 @@ from pykruise.runtime.read import Read
 LONGEST_TTL_S: Final = 31 * 24 * 3600
 
 ORDER_AGAIN_S: Final = 60.0
-"""How long it is remembered in which order a workload updates its pods."""
+"""Seconds for which the update order of a workload is remembered."""
 
 
 class ImagePullJobSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,46 +50,47 @@ class ImagePullJobSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 300
     secrets_namespace: Annotated[str, FromManager("secrets_namespace")] = "kruise-daemon-config"
-    """Where agents of nodes may read secrets."""
+    """Namespace in which the nodes' agents may read secrets."""
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
-    """The only namespace whose objects this manager knows; empty: all."""
+    """The only namespace whose objects this manager caches; empty: all namespaces."""
 
 
 class ImagePullJobSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one ImagePullJob at one instant."""
+    """The state of the world for one ImagePullJob at one instant."""
 
     job: PullJobView
     nodes: Sequence[NodeImageView] = ()
-    """Nodes of the job in their starting order; none for a job that is over."""
+    """Nodes of the job in their starting order; for a job that has ended only its failed nodes."""
     unknown_nodes: Sequence[str] = ()
-    """Names that it lists, and that have no NodeImage."""
+    """Node names that the job lists and that have no NodeImage."""
     others: Mapping[str, PullJobView | None] = {}
-    """Further jobs by UID that need the same image on these nodes. None: it is gone, or going. Those of which nothing
-    is known are missing."""
+    """Other jobs by UID that need the same image on these nodes. None: the job was deleted or is being deleted. Jobs
+    of which nothing is known are absent.
+    """
     sources: Mapping[str, Source | None] = {}
     """Pull secrets by name; None: the secret is missing."""
     copies: Sequence[CopyView] = ()
-    """Copied secrets in the shared namespace, of all jobs."""
+    """Copied secrets of all jobs in the shared namespace."""
     has_shared_namespace: bool = True
-    """Whether that namespace is there, not being deleted, and one that this manager works in."""
+    """Whether the shared namespace exists, is not being deleted, and is served by this manager."""
     now: Instant
     settings: ImagePullJobSettings = ImagePullJobSettings()
 
 
 class ReadablePullJobView(PullJobView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A job with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
 
     spec: ImagePullJobSpec
 
 
 class ReadableImagePullJob(ImagePullJobSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     job: ReadablePullJobView
 
 
 def is_readable(snapshot: ImagePullJobSnapshot) -> TypeGuard[ReadableImagePullJob]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
 
@@ -100,16 +102,16 @@ class _Order(msgspec.Struct):
 
 
 async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> ImagePullJobSnapshot:
-    """The job with its nodes and secrets. Raises KubeError for those that cannot be read."""
+    """Read the job with its nodes and secrets. Raises KubeError for an object that cannot be read."""
     namespace = read.settings.secrets_namespace
     uses_secrets = bool(view.secrets) and view.namespace != namespace
-    # Who looks at a job without secrets need not be allowed to see any.
+    # A user who explains a job without secrets needs no right to read secrets.
     copies = copies_in(namespace, read) if uses_secrets else []
     home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
     if not view.is_active or view.spec is None:
-        missed, unknown = _missed(view, read)
+        missed, unknown = _find_failed_nodes(view, read)
         return ImagePullJobSnapshot(
             job=view,
             nodes=missed,
@@ -125,12 +127,12 @@ async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> Image
         copies = copies_in(namespace, read)
     elif view.namespace == namespace:
         sources = {name: Source(key=Key(namespace, name), content="") for name in view.secrets}
-    nodes, unknown = await _nodes(view, view.spec.selector, read)
+    nodes, unknown = await _select_nodes(view, view.spec.selector, read)
     return ImagePullJobSnapshot(
         job=view,
         nodes=nodes,
         unknown_nodes=unknown,
-        others=await _others(view, nodes, read),
+        others=await _find_others(view, nodes, read),
         sources=sources,
         copies=copies,
         has_shared_namespace=has_home or not uses_secrets,
@@ -142,14 +144,16 @@ async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> Image
 # ── nodes ────────────────────────────────────────────────────────────────────
 
 
-async def _nodes(
+async def _select_nodes(
     view: PullJobView, chosen: ImageNodeSelector | None, read: Read[ImagePullJobSettings]
 ) -> tuple[Sequence[NodeImageView], Sequence[str]]:
-    """The nodes that the job is for, and names that it lists of nodes without a NodeImage. `chosen`: its selector."""
+    """Return the nodes of the job, and the listed node names without a NodeImage. `chosen` is the selector of the
+    job.
+    """
     if view.pod_selector is not None:
-        return _known(await _nodes_of_pods(view, read), read)[0], ()
+        return _find_node_images(await _nodes_of_pods(view, read), read)[0], ()
     if chosen is not None and chosen.names is not None:
-        return _known(dict.fromkeys(chosen.names), read)
+        return _find_node_images(dict.fromkeys(chosen.names), read)
     node_images = [
         node_image
         for node_image in read.all(NODE_IMAGE_VIEWS)
@@ -158,17 +162,19 @@ async def _nodes(
     return sorted(node_images, key=lambda node_image: node_image.name), ()
 
 
-def _missed(
+def _find_failed_nodes(
     view: PullJobView, read: Read[ImagePullJobSettings]
 ) -> tuple[Sequence[NodeImageView], Sequence[str]]:
-    """Failed nodes of a job that is over, and listed names of nodes without a NodeImage."""
+    """Return the failed nodes of a job that has ended, and the listed node names without a NodeImage."""
     selector = view.spec.selector if view.spec is not None else None
     named = selector.names if selector is not None else None
-    return _known(view.status.failed_nodes or (), read)[0], _known(named or (), read)[1]
+    return _find_node_images(view.status.failed_nodes or (), read)[0], _find_node_images(named or (), read)[1]
 
 
-def _known(names: Iterable[str], read: Read[ImagePullJobSettings]) -> tuple[list[NodeImageView], list[str]]:
-    """Nodes that have a NodeImage, and the names of the others."""
+def _find_node_images(
+    names: Iterable[str], read: Read[ImagePullJobSettings]
+) -> tuple[list[NodeImageView], list[str]]:
+    """Return the NodeImages of these nodes, and the names of nodes without one."""
     node_images: list[NodeImageView] = []
     missing: list[str] = []
     for name in names:
@@ -185,13 +191,15 @@ async def _nodes_of_pods(view: PullJobView, read: Read[ImagePullJobSettings]) ->
     assert selector is not None
     pods = [pod for pod in selected_pods(selector, view.namespace, read) if pod.is_active and pod.node_name]
     pods.sort(key=lambda pod: pod.name)
-    return tuple(dict.fromkeys(pod.node_name for pod in await _ordered(view, pods, read)))
+    return tuple(dict.fromkeys(pod.node_name for pod in await _sort_pods(view, pods, read)))
 
 
-async def _ordered(
+async def _sort_pods(
     view: PullJobView, pods: Sequence[PodView], read: Read[ImagePullJobSettings]
 ) -> Sequence[PodView]:
-    """Nodes in the update order of the job's workload; unchanged without a workload or without a readable order."""
+    """Return the pods in the update order of the job's workload; in the given order without a workload or without a
+    readable order.
+    """
     resource = strategy_of(view.controller)
     if resource is None or view.controller is None or len(pods) < 2:
         return pods
@@ -207,10 +215,10 @@ async def _ordered(
     return in_update_order(pods, order.workload, kind=resource.kind) if order.workload is not None else pods
 
 
-async def _others(
+async def _find_others(
     view: PullJobView, nodes: Iterable[NodeImageView], read: Read[ImagePullJobSettings]
 ) -> Mapping[str, PullJobView | None]:
-    """Other jobs, looked up once for each job, however many nodes it has."""
+    """Return the other jobs that share entries. Each job is looked up once, however many nodes it has."""
     names: dict[str, Key] = {}
     for node in nodes:
         entry = node.entry(view.image) if view.image is not None else None

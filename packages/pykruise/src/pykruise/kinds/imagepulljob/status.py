@@ -1,4 +1,4 @@
-"""The status of an ImagePullJob: counts, the nodes where it failed, and a sentence.
+"""The status of an ImagePullJob: counts, the failed nodes, and a message.
 
 Snapshot + Decision ──▶ status_now(), finished() ──▶ ImagePullJobStatus
 
@@ -22,7 +22,7 @@ EXCEEDED: Final = "job exceeds activeDeadlineSeconds"
 def status_now(
     snapshot: ImagePullJobSnapshot, targets: Iterable[FanOutTarget], counts: FanOutCounts
 ) -> ImagePullJobStatus:
-    """Current status, before anything is written."""
+    """Return the current status, before this plan writes anything."""
     return ImagePullJobStatus(
         start_time=snapshot.job.status.start_time or format_time(snapshot.now),
         desired=counts.wanted,
@@ -30,11 +30,11 @@ def status_now(
         succeeded=counts.succeeded,
         failed=counts.failed,
         failed_nodes=sorted(target.name for target in targets if target.state is TargetState.FAILED),
-        message=_progress(counts),
+        message=_format_progress(counts),
     )
 
 
-def _progress(counts: FanOutCounts) -> str:
+def _format_progress(counts: FanOutCounts) -> str:
     if counts.wanted == 0:
         return "job is running, no progress"
     return f"job is running, progress {100 * (counts.succeeded + counts.failed) / counts.wanted:.1f}%"
@@ -43,7 +43,9 @@ def _progress(counts: FanOutCounts) -> str:
 def finished(
     snapshot: ImagePullJobSnapshot, targets: Sequence[FanOutTarget], decision: FanOutDecision, finish: Finish
 ) -> ImagePullJobStatus:
-    """The last status. After the deadline every node that has not succeeded has failed, each once."""
+    """Return the final status. When the deadline has passed, every node that has not succeeded counts as failed,
+    once.
+    """
     status = status_now(snapshot, targets, decision.counts)
     over = msgspec.structs.replace(status, completion_time=format_time(snapshot.now), message=COMPLETED)
     if finish is Finish.COMPLETE:

@@ -2,8 +2,8 @@
 
 Snapshot ──▶ targets_of() ──▶ one target for every node, in the order in which they start
 
-Pure. A node counts by what its NodeImage says of the job's own entry, in its present version: what it said of an older
-one says nothing. Without an entry of the job's it has still to be asked.
+Pure. Only the status of the job's own entry in its current version counts; a status of an older version is ignored. A
+node on which the job has no entry is pending.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from pykruise.pods.jobs.fan_out import FanOutTarget, TargetState
 
 
 def targets_of(snapshot: ImagePullJobSnapshot, image: ImageName) -> Sequence[FanOutTarget]:
-    """Every node of the job."""
+    """Return a target for every node of the job."""
     return tuple(
         FanOutTarget(name=node.name, state=state_of(node, snapshot.job, image)) for node in snapshot.nodes
     )
 
 
 def state_of(node: NodeImageView, job: PullJobView, image: ImageName) -> TargetState:
-    """How far a node is with the job."""
+    """Progress of the job on a node."""
     entry = node.entry(image)
     if entry is None or not any(ref.uid == job.uid for ref in entry.owner_references or ()):
         return TargetState.PENDING

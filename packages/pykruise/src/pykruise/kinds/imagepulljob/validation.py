@@ -1,8 +1,8 @@
-"""Validation of an ImagePullJob (either version): every error at once, each with its field.
+"""Validation of an ImagePullJob (either version): all errors in one answer, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 
-Pure. A spec that did not change is not looked at again: a job that is stored already can still be changed.
+Pure. An unchanged spec is not checked again, so a stored job can still be changed.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from pykruise.pods.workload.validation import metadata_errors
 def errors_of(
     doc: Mapping[str, Any], spec: ImagePullJobSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    """Find all field errors of a document. `spec`: its parsed spec. `old`: the stored document on an update."""
     errors = [*metadata_errors(doc.get("metadata") or {})]
     given: Mapping[str, Any] = doc.get("spec") or {}
     before: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
@@ -34,5 +34,5 @@ def errors_of(
 
 
 def stored_errors(spec: ImagePullJobSpec) -> list[Cause]:
-    """The same of a spec that is stored already."""
+    """Find all field errors of a stored spec."""
     return errors_of(as_document(spec), spec)

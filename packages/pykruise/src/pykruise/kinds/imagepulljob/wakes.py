@@ -1,9 +1,10 @@
-"""Which events an ImagePullJob hears.
+"""Events that enqueue an ImagePullJob.
 
-job: any · NodeImage: comes, goes, is selected or not any more, or something about the job's own image · pod of its
-podSelector: comes to a node, goes · secret that it pulls with: comes, changes
+job: any change · NodeImage: created, deleted, newly selected or no longer selected, or a change for the job's own
+image · pod of its podSelector: assigned to a node, deleted · pull secret: created, changed
 
-Pure, but for what `around` shows. One node's news about one image wakes the jobs for that image and node only.
+Pure, except for what `around` reads. A change of one image on one node enqueues only the jobs for that image and
+node.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,22 +31,24 @@ from pykruise.runtime.wakes import Wake, itself
 
 
 def wakes(_: ImagePullJobSettings) -> Sequence[Wake]:
-    """Under any settings."""
+    """Return the wakes, the same for all settings."""
     return (
         itself(PULL_JOB_VIEWS),
-        Wake(on=NODE_IMAGE_VIEWS, keys=_of_node_image),
-        Wake(on=POD_VIEWS, keys=_of_pod),
-        Wake(on=SECRET_VIEWS, keys=_of_secret),
+        Wake(on=NODE_IMAGE_VIEWS, keys=_enqueue_by_node_image),
+        Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
+        Wake(on=SECRET_VIEWS, keys=_enqueue_by_secret),
     )
 
 
 # ── NodeImages ───────────────────────────────────────────────────────────────
 
 
-def _of_node_image(change: Change[NodeImageView], around: Around[ImagePullJobSettings]) -> Iterable[Key]:
+def _enqueue_by_node_image(
+    change: Change[NodeImageView], around: Around[ImagePullJobSettings]
+) -> Iterable[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid or old.is_deleting != new.is_deleting:
-        return _all_on(new or old, around)
+        return _list_jobs_on(new or old, around)
     image = {
         job.key
         for name, tag in changed_tags(old, new)
@@ -62,7 +65,7 @@ def _of_node_image(change: Change[NodeImageView], around: Around[ImagePullJobSet
     return image
 
 
-def _all_on(node: NodeImageView | None, around: Around[ImagePullJobSettings]) -> Iterator[Key]:
+def _list_jobs_on(node: NodeImageView | None, around: Around[ImagePullJobSettings]) -> Iterator[Key]:
     if node is not None:
         for job in around.by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, ""):
             if _may_be_on(job, node):
@@ -74,33 +77,33 @@ def _is_for(job: PullJobView, tag: str) -> bool:
 
 
 def _may_be_on(job: PullJobView, node: NodeImageView) -> bool:
-    """Whether the job is for the node. Which nodes have its pods is found out when it is looked at."""
+    """Whether the job may include the node. With a podSelector the reconcile decides it."""
     return job.pod_selector is not None or job.selects(node.name, node.labels)
 
 
 # ── pods and secrets ─────────────────────────────────────────────────────────
 
 
-def _of_pod(change: Change[PodView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
-    """Jobs that select the pod on its node, where they did not before; and the other way round."""
+def _enqueue_by_pod(change: Change[PodView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
+    """Enqueue the jobs that newly select the pod on its node, or no longer select it."""
     old, new = change.old, change.new
     pod = new or old
     if pod is None or not pod.node_name:
         return
     for job in around.by_index(PULL_JOB_VIEWS, BY_PODS_OF, pod.namespace):
-        if _counts(job, old) != _counts(job, new):
+        if _node_of_pod(job, old) != _node_of_pod(job, new):
             yield job.key
 
 
-def _counts(job: PullJobView, pod: PodView | None) -> str:
-    """The node that the pod makes one of the job's; empty: none."""
+def _node_of_pod(job: PullJobView, pod: PodView | None) -> str:
+    """Name of the node that the job includes because of this pod; empty: the job does not select the pod."""
     selector = job.pod_selector
     if pod is None or selector is None or not pod.is_active or not selector.matches(pod.labels):
         return ""
     return pod.node_name
 
 
-def _of_secret(change: Change[CopyView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
+def _enqueue_by_secret(change: Change[CopyView], around: Around[ImagePullJobSettings]) -> Iterator[Key]:
     secret = change.new
     if secret is None or secret.is_deleting or change.old is secret:
         return

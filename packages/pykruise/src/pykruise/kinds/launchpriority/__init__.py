@@ -1,1 +1,1 @@
-"""Container launch priority: containers of a pod start one level after the other."""
+"""Container launch priority: the containers of a pod start in order of their priority."""

@@ -1,9 +1,10 @@
-"""Container launch priority, as the rest of the program knows it: pods get barriers, which it opens in order.
+"""Registration of container launch priority for the rest of the program: admission adds barriers to pods, and the
+controller opens them in order.
 
 KIND ──▶ pod admission, roles, controllers (plans/kind.py)
 
-ConfigMaps are read one by one, when a pod waits: a mirror of all those of a cluster, for a few keys of a few
-pods, would cost more than everything else that the manager remembers.
+A ConfigMap is read from the API server when its pod waits. A cache of all ConfigMaps of a cluster, for a few keys of
+a few pods, would need more memory than all other caches of the manager together.
 """
 
 import msgspec
@@ -43,7 +44,9 @@ _decode = msgspec.json.Decoder(_ConfigMap).decode
 
 
 def read_barrier(raw: bytes) -> Barrier:
-    """Fields of a ConfigMap that a plan needs. Raises msgspec.DecodeError for what is none."""
+    """Return the fields of a ConfigMap that a plan needs. Raises msgspec.DecodeError if the bytes are not a
+    ConfigMap.
+    """
     config_map = _decode(raw)
     pods = (owner.uid for owner in config_map.metadata.owner_references or () if owner.kind == PODS.kind)
     return Barrier(
@@ -52,14 +55,14 @@ def read_barrier(raw: bytes) -> Barrier:
 
 
 async def snapshot(pod: PodView, read: Read[NoSettings]) -> LaunchPrioritySnapshot | None:
-    """A pod that waits, with its ConfigMap; None: it does not wait, or is gone."""
+    """Read a waiting pod with its ConfigMap; None: the pod does not wait or was deleted."""
     if not is_waiting(pod):
         return None
     try:
         barrier = read_barrier(await read.live.get(CONFIG_MAPS, pod.namespace, barrier_name(pod.name)))
     except NotFoundError:
         barrier = None
-    # The pod may have changed meanwhile: what is planned from is what is known now.
+    # The pod may have changed in the meantime, so the plan uses its latest state.
     now = read.get(POD_VIEWS, Key(pod.namespace, pod.name))
     return LaunchPrioritySnapshot(pod=now, barrier=barrier) if now is not None else None
 

@@ -1,9 +1,9 @@
-"""Which barrier of a pod opens next.
+"""The plan that opens the next barrier of a pod.
 
-pod + its ConfigMap ──▶ plan_barriers() ──▶ Plan: the ConfigMap with the next key, the pod marked when all are open
+pod + its ConfigMap ──▶ plan_barriers() ──▶ Plan: the ConfigMap with the next key, a mark on the pod when all are open
 
-Pure. The level that may start now is the highest one with a container that is not ready; those above it are
-all ready. Keys are never taken back, so a container that restarts later does not wait.
+Pure. The highest priority with a container that is not ready may start now; all containers above it are ready. Keys
+are never removed, so a container that restarts later does not wait.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Barrier(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str
     owner_uid: str = ""
-    """UID of the owning pod; empty: it names none."""
+    """UID of the pod that owns the ConfigMap; empty: no owner."""
     keys: frozenset[str] = frozenset()
 
 
@@ -44,57 +44,57 @@ class LaunchPrioritySnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: PodView
     barrier: Barrier | None
-    """None: there is no such ConfigMap."""
+    """The ConfigMap of the pod; None: it does not exist."""
 
 
 def is_waiting(pod: PodView) -> bool:
-    """Whether the pod has a barrier that may have to be opened."""
+    """Whether the pod has a barrier that may need to be opened."""
     if not pod.is_active or pod.annotations.get(COMPLETED_ANNOTATION) == "true":
         return False
     if not any(container.launch_priority is not None for container in pod.containers):
         return False
     ready = pod.condition("ContainersReady")
-    return (ready is None or ready.status != "True") and bool(_waiting(pod))
+    return (ready is None or ready.status != "True") and bool(_list_waiting(pod))
 
 
 def plan_barriers(snapshot: LaunchPrioritySnapshot) -> Plan:
-    """Open the barrier of the highest level that is not ready; mark the pod with the last one."""
+    """Open the barrier of the highest priority that is not ready. Mark the pod when the last barrier opens."""
     pod = snapshot.pod
     if not is_waiting(pod):
         return Plan()
-    waiting = _waiting(pod)
+    waiting = _list_waiting(pod)
     lowest, highest = min(waiting), max(waiting)
     old, present, steps = snapshot.barrier, frozenset[str](), list[Step]()
     if old is not None and old.owner_uid not in ("", pod.uid):
-        # Of an earlier pod of this name. It would go with that one, and be missed by this one then.
-        steps.append(_without(pod, old))
+        # It belongs to an earlier pod with this name. The garbage collector would delete it while this pod needs it.
+        steps.append(_delete_barrier(pod, old))
         old = None
     if old is not None:
         present = old.keys
     is_last = barrier_key(lowest) in present
     if not is_last:
-        # With those above: a ConfigMap that was deleted must not hold up containers that ran already.
-        open_now = {barrier_key(priority) for priority in _priorities(pod) if priority >= highest}
+        # Higher priorities are included: a deleted ConfigMap must not block containers that have already run.
+        open_now = {barrier_key(priority) for priority in _list_priorities(pod) if priority >= highest}
         if missing := sorted(open_now - present):
             because = f"all containers of a priority above {highest} are ready"
-            steps.append(_opening(pod, missing, is_new=old is None, because=because))
+            steps.append(_open_barriers(pod, missing, is_new=old is None, because=because))
         is_last = lowest == highest
     if is_last:
-        steps.append(_completed(pod))
+        steps.append(_mark_completed(pod))
     if not steps:
         message = f"containers of priority {highest} are not ready yet"
         return Plan(skipped={pod.name: Reason(Code.NOT_READY, message)})
     return Plan(stages=(Stage(purpose=Purpose.START_CONTAINERS, chains=(pod_chain(pod, *steps),)),))
 
 
-def _priorities(pod: PodView) -> list[int]:
+def _list_priorities(pod: PodView) -> list[int]:
     return [
         container.launch_priority for container in pod.containers if container.launch_priority is not None
     ]
 
 
-def _waiting(pod: PodView) -> list[int]:
-    """Priorities of containers behind a barrier that are not ready, or not reported yet."""
+def _list_waiting(pod: PodView) -> list[int]:
+    """Priorities of the containers behind a barrier that are not ready or have no status yet."""
     ready = {status.name for status in pod.container_statuses if status.ready}
     return [
         container.launch_priority
@@ -103,23 +103,23 @@ def _waiting(pod: PodView) -> list[int]:
     ]
 
 
-def _key(pod: PodView) -> Key:
+def _key_of(pod: PodView) -> Key:
     return Key(pod.namespace, barrier_name(pod.name))
 
 
-def _without(pod: PodView, barrier: Barrier) -> Step:
+def _delete_barrier(pod: PodView, barrier: Barrier) -> Step:
     return Step(
-        action=Delete(resource=CONFIG_MAPS, key=_key(pod), uid=barrier.uid),
+        action=Delete(resource=CONFIG_MAPS, key=_key_of(pod), uid=barrier.uid),
         because="it belongs to an earlier pod of this name",
         failed=FAILED,
     )
 
 
-def _opening(pod: PodView, keys: list[str], *, is_new: bool, because: str) -> Step:
+def _open_barriers(pod: PodView, keys: list[str], *, is_new: bool, because: str) -> Step:
     data: Mapping[str, str] = dict.fromkeys(keys, "true")
     if not is_new:
         body: dict[str, Any] = {"data": data}
-        patch = Patch(resource=CONFIG_MAPS, key=_key(pod), patch_type=PatchType.MERGE, body=body)
+        patch = Patch(resource=CONFIG_MAPS, key=_key_of(pod), patch_type=PatchType.MERGE, body=body)
         return Step(action=patch, because=because, failed=FAILED)
     document: Document = {
         "apiVersion": CONFIG_MAPS.api_version,
@@ -131,11 +131,11 @@ def _opening(pod: PodView, keys: list[str], *, is_new: bool, because: str) -> St
         },
         "data": data,
     }
-    create = Create(resource=CONFIG_MAPS, key=_key(pod), body=document)
+    create = Create(resource=CONFIG_MAPS, key=_key_of(pod), body=document)
     return Step(action=create, because=because, failed=FAILED)
 
 
-def _completed(pod: PodView) -> Step:
+def _mark_completed(pod: PodView) -> Step:
     return Step(
         action=pod_patch(
             pod, {"metadata": {"annotations": {COMPLETED_ANNOTATION: "true"}}}, patch_type=PatchType.MERGE

@@ -1,10 +1,10 @@
-"""Container launch priority: containers of a pod start one after the other, each behind a barrier.
+"""Container launch priority: the containers of a pod start in order, each behind a barrier.
 
 pod ──▶ priorities() ──▶ with_barriers() ──▶ every container waits for a key of the ConfigMap `<pod>-barrier`
 
-The kubelet cannot start a container before the key its environment refers to is there; a controller
-(kinds/launchpriority) adds the keys from the highest priority to the lowest. Pure, but for the name it has to
-draw for a pod that has none yet.
+The kubelet cannot start a container before the key that its environment refers to exists. A controller
+(kinds/launchpriority) adds the keys from the highest priority to the lowest. Pure, except for the random name of a
+pod that has none yet.
 """
 
 import re
@@ -24,7 +24,7 @@ ORDERED: Final = "Ordered"
 PRIORITY_VARIABLE: Final = "KRUISE_CONTAINER_PRIORITY"
 
 LONGEST_GENERATED: Final = 58
-"""Characters of `generateName` that go into a name, so that five more fit."""
+"""Characters of `generateName` that are kept, so that a suffix of five more fits."""
 
 ASKS_FOR_ORDER: Final = (
     f'(has(object.metadata.annotations) && "{ORDER_ANNOTATION}" in object.metadata.annotations) || '
@@ -38,21 +38,21 @@ _LARGEST = 2**63
 
 
 def priorities(pod: Mapping[str, Any]) -> list[int]:
-    """The priority of each container; none for a pod whose containers may all start at once.
+    """Return the priority of each container; an empty list when all containers may start at the same time.
 
-    Raises StepError for a priority that is no integer.
+    Raises StepError for a priority that is not an integer.
     """
     containers: Sequence[Mapping[str, Any]] = (pod.get("spec") or {}).get("containers") or []
     if len(containers) == 1:
         return []
     if annotations_of(pod).get(ORDER_ANNOTATION) == ORDERED:
         return [-number for number in range(len(containers))]
-    priorities = [_priority(container, number) for number, container in enumerate(containers)]
+    priorities = [_parse_priority(container, number) for number, container in enumerate(containers)]
     return priorities if len(set(priorities)) > 1 else []
 
 
-def _priority(container: Mapping[str, Any], number: int) -> int:
-    """The last value counts, as it does in the container."""
+def _parse_priority(container: Mapping[str, Any], number: int) -> int:
+    """Priority of a container. The last value counts, as it does in the container."""
     values = [env.get("value") for env in container.get("env") or () if env.get("name") == PRIORITY_VARIABLE]
     if not values:
         return 0
@@ -65,10 +65,10 @@ def _priority(container: Mapping[str, Any], number: int) -> int:
 
 
 def with_barriers(pod: Document, order: Sequence[int], *, name: str) -> Document:
-    """The pod, called `name`, with a barrier as the last variable of each container that has none yet."""
+    """Return the pod, called `name`, with a barrier as the last variable of each container that has none yet."""
     spec = pod["spec"]
     containers = [
-        container if _has_barrier(container) else _behind(container, _barrier(name, priority))
+        container if _has_barrier(container) else _add_barrier(container, _build_barrier(name, priority))
         for container, priority in zip(spec["containers"], order, strict=True)
     ]
     metadata = {**(pod.get("metadata") or {}), "name": name}
@@ -79,11 +79,11 @@ def _has_barrier(container: Mapping[str, Any]) -> bool:
     return any(env.get("name") == BARRIER_VARIABLE for env in container.get("env") or ())
 
 
-def _behind(container: Document, barrier: Document) -> Document:
+def _add_barrier(container: Document, barrier: Document) -> Document:
     return {**container, "env": [*(container.get("env") or ()), barrier]}
 
 
-def _barrier(name: str, priority: int) -> Document:
+def _build_barrier(name: str, priority: int) -> Document:
     key = {"name": barrier_name(name), "key": barrier_key(priority)}
     return {"name": BARRIER_VARIABLE, "valueFrom": {"configMapKeyRef": key}}
 
@@ -95,17 +95,19 @@ class LaunchPriority:
         self._rng = context.rng
 
     def wanted(self, interests: Interests) -> str:
-        """Pods that ask for an order."""
+        """CEL expression that matches pods that request an order."""
         return ASKS_FOR_ORDER
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         order = priorities(pod)
         if not order:
             return None
-        return with_barriers(pod, order, name=self._name(pod.get("metadata") or {}))
+        return with_barriers(pod, order, name=self._choose_name(pod.get("metadata") or {}))
 
-    def _name(self, metadata: Mapping[str, Any]) -> str:
-        """The pod's name; one that is still to be generated is drawn here, for the ConfigMap is named after it."""
+    def _choose_name(self, metadata: Mapping[str, Any]) -> str:
+        """Return the pod's name. A name that is still to be generated is chosen here, because the ConfigMap's name
+        contains it.
+        """
         name: str = metadata.get("name") or ""
         prefix: str | None = metadata.get("generateName")
         if name or not prefix:
@@ -114,7 +116,9 @@ class LaunchPriority:
 
 
 def _has_order(template: Document) -> bool:
-    """Whether its containers start one after the other; a pod whose priorities cannot be read is refused."""
+    """Whether the containers of the template start in order. A pod with unreadable priorities is refused, so it has
+    no order.
+    """
     try:
         return bool(priorities(template))
     except StepError:

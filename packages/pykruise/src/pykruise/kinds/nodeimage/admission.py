@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutating(clock) ──▶ the object with its defaults
                  ──▶ validate_nodeimage() ──▶ allowed, or refused (422) with every field error
 
-Both versions are reviewed alike: the field that one of them lacks has no rule.
+Both versions get the same reviews: no rule concerns the field that v1alpha1 lacks.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _REVIEWS: Final = SpecReviews[NodeImageSpec](
 
 
 def mutating(clock: Clock) -> Reviewer:
-    """The mutating review; `clock` says when an entry was made that does not say it."""
+    """Return the mutating review. `clock` gives the creation time of entries without one."""
     return _REVIEWS.mutating(lambda _, doc: with_defaults(doc, now=clock()))
 
 

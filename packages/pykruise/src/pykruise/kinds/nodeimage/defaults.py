@@ -1,9 +1,9 @@
 """Defaults that admission writes into a NodeImage (either version).
 
-document ──▶ with_defaults() ──▶ the document as it is to be stored
+document ──▶ with_defaults() ──▶ the document to store
 
-Pure; the document that comes in is not changed. Rule: the original's mutating webhook. When to remove an entry, and
-whether an image that is there is pulled again, has no default.
+Pure; the input document is not changed. Same rule as OpenKruise's mutating webhook. The time to live of an entry and
+the image pull policy have no default.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ BACKOFF_LIMIT: Final = 3
 
 
 def with_defaults(doc: Mapping[str, Any], *, now: Instant) -> Document:
-    """The document with defaults, and tags in order."""
+    """Return the document with defaults and with sorted tags."""
     defaults = dict(doc)
     images = get_path(doc, "spec", "images")
     if isinstance(images, Mapping):
-        completed = {name: _image(image, now=now) for name, image in images.items()}
+        completed = {name: _complete_image(image, now=now) for name, image in images.items()}
         defaults["spec"] = {**doc["spec"], "images": completed}
     statuses = get_path(doc, "status", "imageStatuses")
     if isinstance(statuses, Mapping):
@@ -30,14 +30,14 @@ def with_defaults(doc: Mapping[str, Any], *, now: Instant) -> Document:
     return defaults
 
 
-def _image(image: Any, *, now: Instant) -> Any:
+def _complete_image(image: Any, *, now: Instant) -> Any:
     if not isinstance(image, Mapping) or not isinstance(image.get("tags"), list):
         return image
-    tags = [_tag(tag, now=now) if isinstance(tag, Mapping) else tag for tag in image["tags"]]
+    tags = [_complete_tag(tag, now=now) if isinstance(tag, Mapping) else tag for tag in image["tags"]]
     return _with_tags_in_order({**image, "tags": tags})
 
 
-def _tag(tag: Mapping[str, Any], *, now: Instant) -> Document:
+def _complete_tag(tag: Mapping[str, Any], *, now: Instant) -> Document:
     result = dict(tag)
     result["createdAt"] = tag.get("createdAt") or format_time(now)
     policy = {name: value for name, value in (tag.get("pullPolicy") or {}).items() if value is not None}

@@ -1,10 +1,11 @@
-"""Which entries of a NodeImage stay: those that something still wants.
+"""Entries of a NodeImage that stay because something still needs them.
 
-Snapshot ──▶ kept_images() ──▶ Kept: images as they are to be, and when time alone changes that
+Snapshot ──▶ kept_images() ──▶ Kept: the remaining images, and the time at which an entry expires
 
-Pure. An entry stays beyond its time to live while a job that ends wants it and has not ended: else the first nodes of
-a long job would pull again while its last ones wait. A reference goes when its job is gone, is another one of that
-name, or is for another image now. What was written by hand, or for others, is never taken away but by its time to live.
+Pure. An entry stays beyond its time to live while a job with an end still runs and needs it. Otherwise the first
+nodes of a long job would pull again while its last nodes wait. A reference is removed when its job was deleted, when
+another job has that name, or when the job is now for another image. Only the time to live removes an entry that a
+user or another program wrote.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,18 +22,18 @@ from pykruise.pods.images.pull_jobs import is_pull_job
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """Remaining entries."""
+    """Entries that stay."""
 
     images: Mapping[str, ImageSpec]
-    """Images by name; an unchanged image is the same value as before."""
+    """Remaining images by name. An unchanged image is the same value as before."""
     look_again: Sequence[float] = ()
-    """Seconds until something more goes."""
+    """Seconds until further entries expire."""
     because: str = ""
-    """Why something changes; empty: all stays."""
+    """Reason for a change; empty: everything stays."""
 
 
 def kept_images(snapshot: NodeImageSnapshot) -> Kept:
-    """The images without what nothing wants any more; tags in order."""
+    """Return the images without entries that nothing needs; tags are sorted."""
     images: dict[str, ImageSpec] = {}
     reasons: list[str] = []
     look_again: list[float] = []
@@ -40,14 +41,14 @@ def kept_images(snapshot: NodeImageSnapshot) -> Kept:
         tags = [
             kept
             for tag in image.tags
-            if (kept := _kept(ImageName(name, tag.tag), tag, snapshot, look_again, reasons)) is not None
+            if (kept := _keep_entry(ImageName(name, tag.tag), tag, snapshot, look_again, reasons)) is not None
         ]
         if not tags:
             reasons.append(f"nothing wants image {name} any more")
             continue
         tags.sort(key=lambda tag: tag.tag)
         named = list(image.pull_secrets or ())
-        secrets = _kept_secrets(named, snapshot)
+        secrets = _keep_secrets(named, snapshot)
         if tags == image.tags and secrets == named:
             images[name] = image
             continue
@@ -56,7 +57,7 @@ def kept_images(snapshot: NodeImageSnapshot) -> Kept:
     return Kept(images=images, look_again=look_again, because=reasons[0] if reasons else "")
 
 
-def _kept(
+def _keep_entry(
     image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot, look_again: list[float], reasons: list[str]
 ) -> TagSpec | None:
     if not entry.created_at:
@@ -67,7 +68,7 @@ def _kept(
         reasons.append(f"its jobs want {image.reference} no more")
         return None
     left = _time_left(image, entry, snapshot)
-    if left is not None and not any(_goes_on(ref, snapshot) for ref in owners):
+    if left is not None and not any(_is_running(ref, snapshot) for ref in owners):
         if left <= 0:
             reasons.append(f"{image.reference} was pulled ttlSecondsAfterFinished ago")
             return None
@@ -87,8 +88,8 @@ def _is_owner(ref: ObjectReference, image: ImageName, snapshot: NodeImageSnapsho
     return job is not None and job.uid == ref.uid and job.image in (None, image)
 
 
-def _goes_on(ref: ObjectReference, snapshot: NodeImageSnapshot) -> bool:
-    """Whether the reference is of a job that ends, and has not ended yet."""
+def _is_running(ref: ObjectReference, snapshot: NodeImageSnapshot) -> bool:
+    """Whether the reference names a job that has an end and has not ended yet."""
     if not is_pull_job(ref):
         return False
     job = snapshot.jobs.get(Key(ref.namespace, ref.name))
@@ -96,7 +97,7 @@ def _goes_on(ref: ObjectReference, snapshot: NodeImageSnapshot) -> bool:
 
 
 def _time_left(image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot) -> float | None:
-    """Seconds that an entry that has ended may still stay; None: as long as it is wanted."""
+    """Seconds for which an entry with a completed pull may still stay; None: its time to live does not apply."""
     ttl = entry.pull_policy.ttl_seconds_after_finished if entry.pull_policy else None
     status = snapshot.node_image.statuses.get(image)
     if ttl is None or status is None or not is_over(entry, status):
@@ -105,7 +106,7 @@ def _time_left(image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot) ->
     return None if ended_at is None else ended_at + ttl - snapshot.now
 
 
-def _kept_secrets(secrets: Sequence[SecretReference], snapshot: NodeImageSnapshot) -> list[SecretReference]:
+def _keep_secrets(secrets: Sequence[SecretReference], snapshot: NodeImageSnapshot) -> list[SecretReference]:
     return [
         secret
         for secret in secrets

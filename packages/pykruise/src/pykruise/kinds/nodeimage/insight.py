@@ -1,4 +1,4 @@
-"""NodeImage, as explain and plan know it.
+"""NodeImage for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -6,15 +6,16 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How far its node is."""
+    """A line about the progress of the node."""
     desired, succeeded, failed, pulling, waiting = (
         status.get(name, 0) for name in ("desired", "succeeded", "failed", "pulling", "waiting")
     )
-    images = "1 image" if desired == 1 else f"{desired} images"
+    images = counted(desired, "image")
     return f"of {images} {succeeded} pulled, {failed} failed, {pulling + waiting} under way"
 
 

@@ -1,4 +1,4 @@
-"""NodeImage, as the rest of the program knows it.
+"""Registration of the kind NodeImage for the rest of the program.
 
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """

@@ -1,9 +1,10 @@
-"""The decision for a NodeImage: its table of contents.
+"""The plan for a NodeImage: it joins all decisions.
 
-Snapshot ──▶ plan_node_image() ──▶ Plan: create or delete it, keep its entries, say of its agent that it is silent
+Snapshot ──▶ plan_node_image() ──▶ Plan: create or delete it, remove entries, report that its agent does not respond
 
-Pure. Entries go when nothing wants them any more: their jobs are gone, or they ended ttlSecondsAfterFinished ago and
-no job that goes on wants them. Its agent writes the status; here only what it leaves undone is written.
+Pure. An entry is removed when nothing needs it: its jobs were deleted, or its pull completed ttlSecondsAfterFinished
+ago and no running job needs it. The node's agent writes the status. The manager writes only what the agent leaves
+out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,40 +32,40 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
 FAKE_LABEL: Final = "apps.kruise.io/fake-nodeimage"
-"""On a NodeImage: it stays without a node."""
+"""Label of a NodeImage that stays without a node."""
 
 SOONEST_S: Final = 3.0
-"""Nothing is looked at again sooner for the sake of time alone."""
+"""Shortest requeue in seconds when only time has to pass."""
 
 _WARN_AGAIN_S: Final = 600.0
 
 
 def plan_node_image(snapshot: NodeImageSnapshot) -> Plan:
-    """Everything to be written for this NodeImage now, and when to look again."""
+    """Plan all writes that this NodeImage needs now, and the time of the next reconcile."""
     view, node = snapshot.node_image, snapshot.node
     if node is None or node.is_deleting:
         if not view.uid or view.is_deleting:
             return Plan()
         if FAKE_LABEL not in view.labels:
-            return _deletion(view)
+            return _delete_object(view)
         node = None
     elif not view.uid:
-        return _creation(snapshot, node)
+        return _create_object(snapshot, node)
     if view.is_deleting:
         return Plan()
     if view.problem or snapshot.refused:
         return refused_plan([view.problem] if view.problem else snapshot.refused)
     kept = kept_images(snapshot)
-    changes = _changes(view, node, kept)
-    if changes:  # the answer enqueues it again, and the status follows
-        return Plan(stages=(_stage(view, changes, kept.because or "the node has other labels"),))
-    return _status_plan(snapshot, kept)
+    changes = _build_changes(view, node, kept)
+    if changes:  # the change enqueues it again, and then the status is written
+        return Plan(stages=(_patch_stage(view, changes, kept.because or "the node has other labels"),))
+    return _plan_status(snapshot, kept)
 
 
 # ── the object ───────────────────────────────────────────────────────────────
 
 
-def _creation(snapshot: NodeImageSnapshot, node: NodeView) -> Plan:
+def _create_object(snapshot: NodeImageSnapshot, node: NodeView) -> Plan:
     name = snapshot.node_image.name
     if node.is_virtual or node.ready_since is None:
         return Plan()
@@ -80,7 +81,7 @@ def _creation(snapshot: NodeImageSnapshot, node: NodeView) -> Plan:
     return Plan(stages=(_one_step(name, step),))
 
 
-def _deletion(view: NodeImageView) -> Plan:
+def _delete_object(view: NodeImageView) -> Plan:
     step = Step(action=delete_object(NODE_IMAGES, view), because="its node is gone")
     return Plan(stages=(_one_step(view.name, step),))
 
@@ -89,13 +90,13 @@ def _one_step(name: str, step: Step) -> Stage:
     return Stage(purpose=Purpose.KEEP_NODE_IMAGE, chains=(Chain(subject=name, steps=(step,)),))
 
 
-def _stage(view: NodeImageView, body: Document, because: str) -> Stage:
+def _patch_stage(view: NodeImageView, body: Document, because: str) -> Stage:
     action = patch_object(NODE_IMAGES, view, body, unchanged=True)
     return _one_step(view.name, Step(action=action, because=because))
 
 
-def _changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document:
-    """A merge patch of labels and entries."""
+def _build_changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document:
+    """Build a merge patch of labels and entries."""
     changes: Document = {}
     if node is not None and dict(node.labels) != dict(view.labels):
         changes["metadata"] = {"labels": diff_merge(view.labels, node.labels)}
@@ -106,7 +107,7 @@ def _changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document
             images[name] = None
         elif after is not image:
             before = msgspec.to_builtins(image)
-            # An empty list goes whole: what is absent and what is empty mean the same.
+            # An empty list is removed completely, because an absent list means the same.
             images[name] = diff_merge(before, msgspec.to_builtins(after))
     if images:
         changes["spec"] = {"images": images}
@@ -116,7 +117,7 @@ def _changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document
 # ── the status ───────────────────────────────────────────────────────────────
 
 
-def _status_plan(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
+def _plan_status(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
     view = snapshot.node_image
     result = status_after(snapshot)
     stages: list[Stage] = []
@@ -145,13 +146,13 @@ def _status_plan(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
     return Plan(
         stages=tuple(stages),
         requeue_after_s=None if again_s is None else max(again_s, SOONEST_S),
-        skipped=_skipped(snapshot),
-        notes=tuple(note for silent in result.silent for note in _notes(view, silent)),
+        skipped=_list_skipped(snapshot),
+        notes=tuple(note for silent in result.silent for note in _list_notes(view, silent)),
     )
 
 
-def _notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:
-    """On the NodeImage, and on each job that wants the image."""
+def _list_notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:
+    """Yield events for the NodeImage and for each job that needs the image."""
     message = f"node {view.name}, image {silent.image.reference}: {silent.message}"
     yield Note(reason="PullImageFailed", message=message, warning=True, again_after_s=_WARN_AGAIN_S)
     for ref in silent.entry.owner_references or ():
@@ -166,8 +167,8 @@ def _notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:
             )
 
 
-def _skipped(snapshot: NodeImageSnapshot) -> dict[str, Reason]:
-    """Images that the node does not have yet, or could not get."""
+def _list_skipped(snapshot: NodeImageSnapshot) -> dict[str, Reason]:
+    """Return the images that the node does not have yet or failed to pull, each with the reason."""
     view = snapshot.node_image
     result: dict[str, Reason] = {}
     for image, entry in view.entries:

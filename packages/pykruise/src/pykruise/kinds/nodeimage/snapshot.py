@@ -1,10 +1,10 @@
-"""Everything a decision about one NodeImage needs, as one value.
+"""Everything that a decision about one NodeImage needs, as one value.
 
 NodeImageView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                            ├── jobs that the cache has never shown, asked of the API server
-                            └── secrets that are named without a mode: whether they are there, asked each time
+                            ├── jobs that the cache never had; the API server is asked for them
+                            └── secrets without a mode; the API server is asked each time whether they exist
 
-A NodeImage that is not there is a view without uid: its node may get one.
+A missing NodeImage is a view without UID, because its node may get one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,50 +33,51 @@ class NodeImageSettings(msgspec.Struct, frozen=True, kw_only=True):
         float, FromFlag("nodeimage-creation-delay", "After a node is ready, until its NodeImage.")
     ] = 30.0
     looks_at_secrets: Annotated[bool, OnGate("ImagePullJobGate")] = False
-    """Whether secrets that are named by hand may be looked for; else none is taken to be gone. It takes the right to
-    read them, which comes with ImagePullJobs."""
+    """Whether the manager looks up secrets that were listed by hand. Otherwise it assumes that all of them exist. The
+    lookup needs the right to read secrets, which the manager has with ImagePullJobs.
+    """
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
-    """The only namespace whose ImagePullJobs this manager knows; empty: all."""
+    """The only namespace whose ImagePullJobs this manager caches; empty: all namespaces."""
 
 
 class NodeImageSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one NodeImage at one instant."""
+    """The state of the world for one NodeImage at one instant."""
 
     node_image: NodeImageView
     node: NodeView | None = None
     jobs: Mapping[Key, PullJobView | None] = {}
-    """The ImagePullJobs that its entries name. None: it is not there. Those of which nothing is known are missing."""
+    """ImagePullJobs that the entries name. None: the job does not exist. Jobs of which nothing is known are absent."""
     is_behind: bool = False
-    """Whether some of them are not in the cache yet."""
+    """Whether some of these jobs are not in the cache yet."""
     missing_secrets: frozenset[Key] = frozenset()
-    """Missing secrets among those that are named without a mode."""
+    """Secrets without a mode that do not exist."""
     now: Instant
     creation_delay_s: float = 30.0
 
 
 def absent(key: Key) -> NodeImageView:
-    """A NodeImage that is not there."""
+    """Return the view of a missing NodeImage."""
     return NodeImageView(name=key.name, uid="", resource_version=0)
 
 
 async def snapshot(view: NodeImageView, read: Read[NodeImageSettings]) -> NodeImageSnapshot | None:
-    """A NodeImage with its node and the jobs that want something of it. None: whether there is a node is not known."""
+    """Read a NodeImage with its node and the jobs that its entries name. None: the cache of nodes is not filled yet."""
     if not read.is_read(NODE_VIEWS):
         return None
-    owners = [(key, uid) for key, uid in _owners(view) if _is_known(key, read)]
+    owners = [(key, uid) for key, uid in _list_owners(view) if _is_known(key, read)]
     named = await look_up(read, PULL_JOB_VIEWS, owners)
     return NodeImageSnapshot(
         node_image=view,
         node=read.get(NODE_VIEWS, Key("", view.name)),
         jobs={**dict.fromkeys(key for key, _ in owners), **{job.key: job for job in named.views.values()}},
         is_behind=named.is_behind,
-        missing_secrets=await _missing_secrets(view, read),
+        missing_secrets=await _find_missing_secrets(view, read),
         now=read.now(),
         creation_delay_s=read.settings.creation_delay_s,
     )
 
 
-def _owners(view: NodeImageView) -> Iterator[tuple[Key, str]]:
+def _list_owners(view: NodeImageView) -> Iterator[tuple[Key, str]]:
     for _, entry in view.entries:
         for ref in entry.owner_references or ():
             if is_pull_job(ref):
@@ -87,8 +88,10 @@ def _is_known(key: Key, read: Read[NodeImageSettings]) -> bool:
     return read.is_read(PULL_JOB_VIEWS) and read.settings.namespace in ("", key.namespace)
 
 
-async def _missing_secrets(view: NodeImageView, read: Read[NodeImageSettings]) -> frozenset[Key]:
-    """Whether a secret is there could only be known by watching all of them; there are few such entries."""
+async def _find_missing_secrets(view: NodeImageView, read: Read[NodeImageSettings]) -> frozenset[Key]:
+    """Find the secrets without a mode that do not exist. The API server is asked for each, because there are few such
+    entries and a watch would have to cover all secrets.
+    """
     if not read.settings.looks_at_secrets:
         return frozenset()
     named = {

@@ -1,8 +1,9 @@
-"""Status of a NodeImage that the manager writes instead of the agent: the agent is silent, or a pull is over.
+"""Status of a NodeImage that the manager writes instead of the agent: the agent does not respond, or an entry was
+removed.
 
-Snapshot ──▶ status_after() ──▶ the status to store, entries whose agent is silent, when to look again
+Snapshot ──▶ status_after() ──▶ the status to store, entries without a response, the time of the next reconcile
 
-Pure. What the agent says of an entry of another version says nothing of this one.
+Pure. The agent's status of an older version of an entry does not count for the current version.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,14 +19,14 @@ from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import FAILED, PULLING, SUCCEEDED, WAITING, instant_of
 
 RESPONSE_S: Final = 600.0
-"""How long an agent may be silent about an entry, or late."""
+"""Seconds that an agent has to respond to an entry, or to report a pull after its deadline."""
 
 NO_RESPONSE: Final = "node has not responded for a long time"
 TOO_LATE: Final = "pulling exceeds the activeDeadlineSeconds"
 
 
 class Silent(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that counts as failed, since its agent does not say anything else."""
+    """An entry that counts as failed because its agent does not respond."""
 
     image: ImageName
     entry: TagSpec
@@ -36,14 +37,14 @@ class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of the status."""
 
     document: Document | None = None
-    """None: it stays as it is."""
+    """The new status; None: the status stays."""
     silent: Sequence[Silent] = ()
     look_again: Sequence[float] = ()
-    """Seconds until an agent has been silent for too long."""
+    """Seconds until an agent has not responded for too long."""
 
 
 def status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
-    """Status to store now."""
+    """Return the status to store now."""
     view = snapshot.node_image
     wanted = dict(view.entries)
     statuses = {image: status for image, status in view.statuses.items() if image in wanted}
@@ -57,16 +58,16 @@ def status_after(snapshot: NodeImageSnapshot) -> StatusAfter:
             look_again.append(left)
             continue
         silent.append(Silent(image=image, entry=entry, message=message))
-        statuses[image] = _failed(image, entry, statuses.get(image), message, snapshot)
+        statuses[image] = _fail_entry(image, entry, statuses.get(image), message, snapshot)
     if not silent and len(statuses) == len(view.statuses):
         return StatusAfter(look_again=look_again)
-    return StatusAfter(document=_document(snapshot, statuses), silent=silent, look_again=look_again)
+    return StatusAfter(document=_build_document(snapshot, statuses), silent=silent, look_again=look_again)
 
 
 def _time_left(
     entry: TagSpec, status: TagStatus | None, snapshot: NodeImageSnapshot
 ) -> tuple[float | None, str]:
-    """Seconds until the agent is too late, and what to say then; None: it is not awaited."""
+    """Seconds until the agent is too late, and the message for that case; None: no response is awaited."""
     since = instant_of(entry.created_at)
     if since is None:
         return None, ""
@@ -78,7 +79,7 @@ def _time_left(
     return since + deadline_s + RESPONSE_S - snapshot.now, TOO_LATE
 
 
-def _failed(
+def _fail_entry(
     image: ImageName, entry: TagSpec, status: TagStatus | None, message: str, snapshot: NodeImageSnapshot
 ) -> TagStatus:
     if status is None or status.version != entry.version:
@@ -92,18 +93,18 @@ def _failed(
     )
 
 
-def _document(snapshot: NodeImageSnapshot, statuses: dict[ImageName, TagStatus]) -> Document:
-    """The whole status; what the agent says of itself stays."""
+def _build_document(snapshot: NodeImageSnapshot, statuses: dict[ImageName, TagStatus]) -> Document:
+    """Build the complete status. The agent's report about itself (firstSyncStatus) stays."""
     stored = snapshot.node_image.stored_status
     images: dict[str, list[Document]] = {}
     for image in sorted(statuses, key=lambda status: (status.name, status.tag)):
         images.setdefault(image.name, []).append(msgspec.to_builtins(statuses[image]))
     document: Document = {
         "desired": sum(1 for _ in snapshot.node_image.entries),
-        **_counted("succeeded", statuses.values(), SUCCEEDED),
-        **_counted("failed", statuses.values(), FAILED),
-        **_counted("pulling", statuses.values(), PULLING),
-        **_counted("waiting", statuses.values(), WAITING),
+        **_count_phase("succeeded", statuses.values(), SUCCEEDED),
+        **_count_phase("failed", statuses.values(), FAILED),
+        **_count_phase("pulling", statuses.values(), PULLING),
+        **_count_phase("waiting", statuses.values(), WAITING),
     }
     if images:
         document["imageStatuses"] = {name: {"tags": tags} for name, tags in images.items()}
@@ -112,6 +113,6 @@ def _document(snapshot: NodeImageSnapshot, statuses: dict[ImageName, TagStatus])
     return document
 
 
-def _counted(name: str, statuses: Iterable[TagStatus], phase: str) -> Document:
+def _count_phase(name: str, statuses: Iterable[TagStatus], phase: str) -> Document:
     count = sum(status.phase == phase for status in statuses)
     return {name: count} if count else {}

@@ -1,6 +1,6 @@
 """The NodeImage kind in its hub version, v1beta1. Its parts are shared: pods/images/node_image_api.py.
 
-JSON of the API server ──▶ NodeImage ──▶ its schema; decisions see pods/images/node_images.py
+JSON of the API server ──▶ NodeImage ──▶ its schema; for decisions see pods/images/node_images.py
 """
 
 from pykruise.kube.schemas.types import ApiObject
@@ -10,7 +10,7 @@ __all__ = ["NODE_IMAGES", "NodeImage", "NodeImageSpec", "NodeImageStatus"]
 
 
 class NodeImage(ApiObject, frozen=True, kw_only=True):
-    """The images that are to be on the node of the same name."""
+    """Lists the images that the node of the same name should have."""
 
     api_version: str = NODE_IMAGES.api_version
     kind: str = NODE_IMAGES.kind

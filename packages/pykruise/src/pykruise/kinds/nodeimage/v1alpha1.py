@@ -1,6 +1,6 @@
 """The NodeImage kind in its older version, v1alpha1: secrets have no mode.
 
-types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
+types.py ──▶ these types ──▶ crd.py (the schema of v1alpha1). Objects are read and written only in the hub version.
 """
 
 from pykruise.kube.schemas.types import ApiObject, Typed
@@ -13,7 +13,7 @@ from pykruise.pods.images.node_image_api import (
 
 
 class ImageSpecV1Alpha1(CommonImageSpec, frozen=True, kw_only=True):
-    """One image that is to be on the node."""
+    """An image that the node should have."""
 
     pull_secrets: list[LegacySecretReference] | None = None
     """Secrets for pulling the image."""
@@ -23,11 +23,11 @@ class NodeImageSpecV1Alpha1(Typed, frozen=True, kw_only=True):
     """Desired state of the node's images."""
 
     images: dict[str, ImageSpecV1Alpha1] | None = None
-    """Images by name without tag; up to 256."""
+    """Images by name without tag. At most 256."""
 
 
 class NodeImageV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """The images that are to be on the node of the same name."""
+    """Lists the images that the node of the same name should have."""
 
     api_version: str = f"{NODE_IMAGES.group}/v1alpha1"
     kind: str = NODE_IMAGES.kind

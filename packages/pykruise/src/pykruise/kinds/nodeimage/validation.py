@@ -1,8 +1,8 @@
-"""Validation of a NodeImage (either version): every error at once, each with its field.
+"""Validation of a NodeImage (either version): all errors in one answer, each with its field.
 
 spec ──▶ errors_of() ──▶ field errors
 
-Pure. Rule: the original's.
+Pure. Same rules as OpenKruise.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ MOST_IMAGES: Final = 256
 
 
 def errors_of(spec: NodeImageSpec) -> list[Cause]:
-    """All field errors."""
+    """Find all field errors of a spec."""
     images = spec.images or {}
     errors: list[Cause] = []
     if len(images) > MOST_IMAGES:
@@ -54,5 +54,5 @@ def _tag_errors(tag: TagSpec, path: str) -> Iterator[Cause]:
 
 
 def stored_errors(view: NodeImageView) -> list[Cause]:
-    """The same of what is stored already."""
+    """Find all field errors of a stored NodeImage."""
     return errors_of(NodeImageSpec(images=dict(view.images)))

@@ -1,9 +1,9 @@
-"""Which events a NodeImage hears.
+"""Events that enqueue a NodeImage.
 
-NodeImage: any · node: comes, goes, is ready, has other labels · ImagePullJob: is gone, has ended, is for another image,
-goes on for ever now
+NodeImage: any change · node: created, deleted, ready, labels changed · ImagePullJob: deleted, ended, image changed,
+now without an end
 
-Pure, but for what `around` shows. A heartbeat enqueues nothing.
+Pure, except for what `around` reads. A heartbeat enqueues nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,15 +19,15 @@ from pykruise.runtime.wakes import Wake, itself
 
 
 def wakes(_: NodeImageSettings) -> Sequence[Wake]:
-    """Under any settings."""
+    """Return the wakes, the same for all settings."""
     return (
         itself(NODE_IMAGE_VIEWS),
-        Wake(on=NODE_VIEWS, keys=_of_node),
-        Wake(on=PULL_JOB_VIEWS, keys=_of_job),
+        Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
+        Wake(on=PULL_JOB_VIEWS, keys=_enqueue_by_job),
     )
 
 
-def _of_node(change: Change[NodeView], around: Around[NodeImageSettings]) -> Iterator[Key]:
+def _enqueue_by_node(change: Change[NodeView], around: Around[NodeImageSettings]) -> Iterator[Key]:
     old, node = change.old, change.new
     key = Key("", change.key.name)
     node_image = around.get(NODE_IMAGE_VIEWS, key)
@@ -35,27 +35,27 @@ def _of_node(change: Change[NodeView], around: Around[NodeImageSettings]) -> Ite
         if node_image is not None:
             yield key
     elif node_image is None:
-        if old is None or old is node or _may_get_one(old) != _may_get_one(node):
+        if old is None or old is node or _creation_facts(old) != _creation_facts(node):
             yield key
     elif node_image.labels != node.labels:
         yield key
 
 
-def _may_get_one(node: NodeView) -> tuple[bool, float | None]:
-    """Facts that decide whether and when a NodeImage is created."""
+def _creation_facts(node: NodeView) -> tuple[bool, float | None]:
+    """Facts that decide whether and when the node gets a NodeImage."""
     return node.is_virtual, node.ready_since
 
 
-def _of_job(change: Change[PullJobView], around: Around[NodeImageSettings]) -> Iterator[Key]:
-    """Jobs with entries in it, when the entries may be removed."""
+def _enqueue_by_job(change: Change[PullJobView], around: Around[NodeImageSettings]) -> Iterator[Key]:
+    """Enqueue the NodeImages with entries of the job, when these entries may be removed."""
     old, new = change.old, change.new
     if old is None:
         return
-    if new is None or _wants(new) != _wants(old):
+    if new is None or _job_facts(new) != _job_facts(old):
         for view in around.by_index(NODE_IMAGE_VIEWS, BY_PULL_JOB, old.uid):
             yield Key("", view.name)
 
 
-def _wants(job: PullJobView) -> tuple[object, ...]:
-    """Facts that decide whether an entry of the job stays, and its time to live."""
+def _job_facts(job: PullJobView) -> tuple[object, ...]:
+    """Facts that decide whether an entry of the job stays, and whether its time to live applies."""
     return job.uid, job.image, job.is_active, job.ends

@@ -1,4 +1,4 @@
-"""NodePodProbe, as explain and plan know it.
+"""NodePodProbe for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -12,7 +12,7 @@ from pykruise.pods.probes.views import FAILED, SUCCEEDED, UNKNOWN
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How the probes on its node are."""
+    """A line about the results of the node's probes."""
     states = Counter(
         state.get("state")
         for pod in status.get("podProbeStatuses") or ()

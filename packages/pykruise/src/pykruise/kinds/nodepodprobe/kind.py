@@ -1,4 +1,4 @@
-"""NodePodProbe, as the rest of the program knows it.
+"""Registration of the kind NodePodProbe for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, doctor, explain, plan (plans/kind.py)
 """

@@ -1,10 +1,10 @@
-"""The decision for a NodePodProbe: its table of contents.
+"""The plan for a NodePodProbe: it joins all decisions.
 
-Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete it, take out pods that are gone, show what was found
+Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete it, remove deleted pods, write results to pods
 
-Pure. PodProbeMarkers say what is to be checked (kinds/podprobemarker), the agent of the node writes the status. Of a
-pod metadata is written first, by a patch of the pod, then conditions, by one of its status: API servers take nothing
-but status there.
+Pure. PodProbeMarkers write the probes (kinds/podprobemarker), the node's agent writes the status. A pod gets its
+metadata first, by a patch of the pod, then its conditions, by a patch of its status: the API server takes only the
+status there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,34 +46,36 @@ _WARN_AGAIN_S: Final = 600.0
 
 
 def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
-    """Everything to be written for this NodePodProbe now."""
+    """Plan all writes that this NodePodProbe needs now."""
     view, node = snapshot.node_probes, snapshot.node
     if not view.uid:
-        return _creation(view) if gets_one(node) else Plan()
+        return _create_object(view) if gets_one(node) else Plan()
     if view.is_deleting:
         return Plan()
     if node is None or node.is_deleting:
-        return _deletion(view)
+        return _delete_object(view)
     if view.problem:
         note = Note(
             reason=str(Code.INVALID_SPEC), message=view.problem, warning=True, again_after_s=_WARN_AGAIN_S
         )
         return Plan(waiting=Reason(Code.INVALID_SPEC, view.problem, "correct it"), notes=(note,))
     stages: list[Stage] = []
-    if (kept := _kept(snapshot)) != list(view.pods):
+    if (kept := _keep_entries(snapshot)) != list(view.pods):
         stages.append(_entries_stage(view, kept))
-    shown = [_shown(snapshot, pod, status) for pod, status in _results(snapshot)]
+    shown = [_evaluate(snapshot, pod, status) for pod, status in _list_results(snapshot)]
     if chains := tuple(chain for item in shown if (chain := _pod_chain(snapshot, item)).steps):
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
-    probed = _probed(snapshot)
+    probed = _list_probed(snapshot)
     late_in_s = seconds_until(next_late_at(probed, now=snapshot.now), now=snapshot.now)
     return Plan(
         stages=tuple(stages),
         requeue_after_s=soonest([BEHIND_S if snapshot.is_behind else None, late_in_s]),
-        notes=tuple(_note(snapshot, item.pod, conflict) for item in shown for conflict in item.conflicts),
+        notes=tuple(
+            _note_conflict(snapshot, item.pod, conflict) for item in shown for conflict in item.conflicts
+        ),
         skipped={
             **obstacles_of(probed, now=snapshot.now),
-            **{item.pod.name: _reason(item.conflicts[0]) for item in shown if item.conflicts},
+            **{item.pod.name: _describe_conflict(item.conflicts[0]) for item in shown if item.conflicts},
         },
     )
 
@@ -81,7 +83,7 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
 # ── the object ───────────────────────────────────────────────────────────────
 
 
-def _creation(view: NodeProbesView) -> Plan:
+def _create_object(view: NodeProbesView) -> Plan:
     body = {
         "apiVersion": NODE_POD_PROBES.api_version,
         "kind": NODE_POD_PROBES.kind,
@@ -92,7 +94,7 @@ def _creation(view: NodeProbesView) -> Plan:
     return Plan(stages=(_one_step(view.name, action, "the node is ready and has none"),))
 
 
-def _deletion(view: NodeProbesView) -> Plan:
+def _delete_object(view: NodeProbesView) -> Plan:
     action = delete_object(NODE_POD_PROBES, view)
     return Plan(stages=(_one_step(view.name, action, "its node is gone"),))
 
@@ -102,8 +104,8 @@ def _one_step(name: str, action: Action, because: str) -> Stage:
     return Stage(purpose=Purpose.KEEP_NODE_PROBES, chains=(chain,))
 
 
-def _kept(snapshot: NodePodProbeSnapshot) -> list[PodProbe]:
-    """Entries of pods that are still there, and of those of which nothing is known."""
+def _keep_entries(snapshot: NodePodProbeSnapshot) -> list[PodProbe]:
+    """Entries of pods that still exist, and of pods that this manager does not know."""
     return [
         entry
         for entry in snapshot.node_probes.pods
@@ -112,14 +114,16 @@ def _kept(snapshot: NodePodProbeSnapshot) -> list[PodProbe]:
 
 
 def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
-    """The whole list: others write it too, so it holds only if the object is still as it was seen."""
+    """Replace the whole list. Other writers change it too, so the patch applies only if the object has not changed
+    since it was read.
+    """
     action = patch_object(
         NODE_POD_PROBES, view, {"spec": {"podProbes": msgspec.to_builtins(kept) or None}}, unchanged=True
     )
     return _one_step(view.name, action, "pods were deleted or have ended")
 
 
-# ── what was found ───────────────────────────────────────────────────────────
+# ── results ──────────────────────────────────────────────────────────────────
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,8 +135,8 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     marks: Marks
 
 
-def _probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
-    """Pods that are there, with the probes that are asked for and what the agent says of them."""
+def _list_probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
+    """Existing pods, with their requested probes and the results of the agent."""
     view = snapshot.node_probes
     states = {status.uid: status.probe_states or () for status in view.statuses}
     return [
@@ -142,14 +146,14 @@ def _probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
     ]
 
 
-def _results(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
+def _list_results(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
     for status in snapshot.node_probes.statuses:
         pod = snapshot.checked.get(status.uid)
         if pod is not None:
             yield pod, status
 
 
-def _outcomes(snapshot: NodePodProbeSnapshot, status: PodProbeStatus) -> list[MarkOutcome]:
+def _select_outcomes(snapshot: NodePodProbeSnapshot, status: PodProbeStatus) -> list[MarkOutcome]:
     """Results of probes that their markers still have, in the order of the status."""
     outcomes: list[MarkOutcome] = []
     for state in status.probe_states or ():
@@ -165,8 +169,8 @@ def _outcomes(snapshot: NodePodProbeSnapshot, status: PodProbeStatus) -> list[Ma
     return outcomes
 
 
-def _shown(snapshot: NodePodProbeSnapshot, pod: PodView, status: PodProbeStatus) -> _Shown:
-    outcomes = _outcomes(snapshot, status)
+def _evaluate(snapshot: NodePodProbeSnapshot, pod: PodView, status: PodProbeStatus) -> _Shown:
+    outcomes = _select_outcomes(snapshot, status)
     conditions, conflicts = conditions_after(pod, outcomes)
     marks = marks_of((outcome.probe.marker_policy or (), outcome.state.state) for outcome in outcomes)
     return _Shown(pod=pod, conditions=conditions, conflicts=conflicts, marks=marks)
@@ -189,7 +193,7 @@ def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: 
     return Step(action=action, because="a probe has another outcome")
 
 
-def _reason(conflict: MarkConflict) -> Reason:
+def _describe_conflict(conflict: MarkConflict) -> Reason:
     loser, winner = conflict.loser, conflict.winner
     return Reason(
         Code.CONFLICT,
@@ -199,8 +203,8 @@ def _reason(conflict: MarkConflict) -> Reason:
     )
 
 
-def _note(snapshot: NodePodProbeSnapshot, pod: PodView, conflict: MarkConflict) -> Note:
-    """On the marker whose probe cannot show what it finds."""
+def _note_conflict(snapshot: NodePodProbeSnapshot, pod: PodView, conflict: MarkConflict) -> Note:
+    """Return an event for the marker whose probe cannot set its condition."""
     loser, winner = conflict.loser, conflict.winner
     marker = snapshot.markers[Key(pod.namespace, loser.marker)]
     type_ = loser.probe.pod_condition_type

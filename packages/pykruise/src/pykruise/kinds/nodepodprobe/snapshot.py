@@ -1,11 +1,12 @@
-"""Everything a decision about one NodePodProbe needs, as one value.
+"""Everything that a decision about one NodePodProbe needs, as one value.
 
 NodeProbesView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                             ├── pods that the cache has never shown, asked of the API server
-                             ├── annotations of pods that have results, where a policy sets any, asked of the API server
-                             └── the node, asked for too before it loses its NodePodProbe, or gets another one at once
+                             ├── pods that the cache never had; the API server is asked for them
+                             ├── annotations of pods with results, where a policy sets any, from the API server
+                             └── the node, from the API server, before its NodePodProbe is deleted or soon created
+                             again
 
-A NodePodProbe that is not there is a view without uid: its node may get one.
+A missing NodePodProbe is a view without UID, because its node may get one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,29 +29,29 @@ from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
 LATELY_S: Final = 60.0
-"""When one that is made again so soon is gone, the node may be as well."""
+"""Seconds. When a NodePodProbe must be created again so soon, the node may have been deleted."""
 
 
 class NodePodProbeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about NodePodProbes."""
 
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
-    """The only namespace whose pods this manager knows; empty: all."""
+    """The only namespace whose pods this manager caches; empty: all namespaces."""
 
 
 class NodePodProbeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The world of one NodePodProbe at one instant."""
+    """The state of the world for one NodePodProbe at one instant."""
 
     node_probes: NodeProbesView
     node: NodeView | None = None
     checked: Mapping[str, PodView] = {}
-    """Named pods that still need checks, by UID."""
+    """Listed pods that are still active, by UID."""
     is_behind: bool = False
-    """Whether some of them are not in the cache yet."""
+    """Whether some of these pods are not in the cache yet."""
     markers: Mapping[Key, MarkerView] = {}
-    """Markers whose probes it has, except those that are being deleted."""
+    """Markers of its probes, except those that are being deleted."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
-    """Annotations of pods for which a policy sets any."""
+    """Annotations of pods for which a policy sets annotations."""
     settings: NodePodProbeSettings = NodePodProbeSettings()
     now: Instant
 
@@ -60,19 +61,19 @@ class NodePodProbeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def absent(key: Key) -> NodeProbesView:
-    """A NodePodProbe that is not there."""
+    """Return the view of a missing NodePodProbe."""
     return NodeProbesView(name=key.name, uid="", resource_version=0)
 
 
 class _Made:
-    """For which nodes one was wanted that was not there, and when."""
+    """Remembers the nodes whose NodePodProbe was missing, and when."""
 
     def __init__(self) -> None:
         self._at: dict[str, Instant] = {}
-        """The latest is the last."""
+        """Time by node, the latest last."""
 
     def is_again(self, name: str, now: Instant) -> bool:
-        """Whether one was wanted a short while ago; from now on it was."""
+        """Whether the NodePodProbe was missing a short time ago. Records that it is missing now."""
         while self._at and now - next(iter(self._at.values())) >= LATELY_S:
             del self._at[next(iter(self._at))]
         is_again = self._at.pop(name, None) is not None
@@ -81,15 +82,17 @@ class _Made:
 
 
 def gets_one(node: NodeView | None) -> bool:
-    """Whether a node that has none gets one."""
+    """Whether a node without a NodePodProbe should get one."""
     if node is None or node.is_deleting:
         return False
     return not node.is_virtual and node.ready_since is not None
 
 
 async def snapshot(view: NodeProbesView, read: Read[NodePodProbeSettings]) -> NodePodProbeSnapshot | None:
-    """A NodePodProbe with its node, its pods and their markers. None: which nodes there are is not known, or was not
-    when the cache was filled: another manager may know better, and the two would undo for ever what the other does."""
+    """Read a NodePodProbe with its node, its pods and their markers. None: the cache of nodes is not filled yet, or
+    it disagrees with the API server. In the second case another manager may have newer data, and the two would undo
+    each other's writes forever.
+    """
     if not read.is_read(NODE_VIEWS):
         return None
     node = read.get(NODE_VIEWS, Key("", view.name))
@@ -115,7 +118,7 @@ async def snapshot(view: NodeProbesView, read: Read[NodePodProbeSettings]) -> No
         checked=pods,
         is_behind=named.is_behind,
         markers=markers,
-        annotations=await annotations_of(read, _annotated(view, pods, markers)),
+        annotations=await annotations_of(read, _pods_to_annotate(view, pods, markers)),
         settings=read.settings,
         now=read.now(),
     )
@@ -129,13 +132,13 @@ async def _is_there(node: str, read: Read[NodePodProbeSettings]) -> bool:
 
 
 def _known_pods(view: NodeProbesView, namespace: str) -> Iterator[tuple[Key, str]]:
-    """Selected pods of the known namespace, or of all namespaces."""
+    """Yield the listed pods of the known namespace, or of all namespaces."""
     for entry in view.pods:
         if namespace in ("", entry.namespace):
             yield Key(entry.namespace, entry.name), entry.uid
 
 
-def _annotated(
+def _pods_to_annotate(
     view: NodeProbesView, pods: Mapping[str, PodView], markers: Mapping[Key, MarkerView]
 ) -> Iterator[PodView]:
     setting = {key for key, marker in markers.items() if any(_policy_annotations(marker))}

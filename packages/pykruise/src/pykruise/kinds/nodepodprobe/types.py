@@ -1,6 +1,6 @@
 """The NodePodProbe kind, v1alpha1 (its only version). Its parts are shared: pods/probes/api.py.
 
-JSON of the API server ──▶ NodePodProbe ──▶ its schema; decisions see pods/probes/views.py
+JSON of the API server ──▶ NodePodProbe ──▶ its schema; for decisions see pods/probes/views.py
 """
 
 from pykruise.kube.schemas.types import ApiObject
@@ -10,7 +10,7 @@ __all__ = ["NODE_POD_PROBES", "NodePodProbe"]
 
 
 class NodePodProbe(ApiObject, frozen=True, kw_only=True):
-    """Checks that the agent of the node of the same name makes; written by the manager, not by people."""
+    """Lists the probes that the agent on the node of the same name runs. The manager writes it, not users."""
 
     api_version: str = NODE_POD_PROBES.api_version
     kind: str = NODE_POD_PROBES.kind

@@ -1,9 +1,9 @@
-"""Which events a NodePodProbe hears.
+"""Events that enqueue a NodePodProbe.
 
-NodePodProbe: any · node: comes, goes, is ready · pod that it names: goes or ends · PodProbeMarker whose probes it has:
-another spec
+NodePodProbe: any change · node: created, deleted, ready · pod that it lists: deleted or ended · PodProbeMarker of its
+probes: spec changed
 
-Pure, but for what `around` shows. A heartbeat enqueues nothing.
+Pure, except for what `around` reads. A heartbeat enqueues nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,17 +20,17 @@ from pykruise.runtime.wakes import Wake, itself
 
 
 def wakes(_: NodePodProbeSettings) -> Sequence[Wake]:
-    """Under any settings."""
+    """Return the wakes, the same for all settings."""
     return (
         itself(NODE_PROBES_VIEWS),
-        Wake(on=NODE_VIEWS, keys=_of_node),
-        Wake(on=POD_VIEWS, keys=_of_pod),
-        Wake(on=MARKER_VIEWS, keys=_of_marker),
+        Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
+        Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
+        Wake(on=MARKER_VIEWS, keys=_enqueue_by_marker),
     )
 
 
-def _of_node(change: Change[NodeView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
-    """One that goes takes it along; one that is ready, and has an agent, is to have it."""
+def _enqueue_by_node(change: Change[NodeView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
+    """Enqueue the NodePodProbe of a deleted node, and the missing NodePodProbe of a ready node with an agent."""
     node, key = change.new, Key("", change.key.name)
     is_there = around.get(NODE_PROBES_VIEWS, key) is not None
     if node is None or node.is_deleting:
@@ -41,7 +41,7 @@ def _of_node(change: Change[NodeView], around: Around[NodePodProbeSettings]) -> 
         yield key
 
 
-def _of_pod(change: Change[PodView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
+def _enqueue_by_pod(change: Change[PodView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None:
         return
@@ -52,7 +52,7 @@ def _of_pod(change: Change[PodView], around: Around[NodePodProbeSettings]) -> It
         yield Key("", node_probes.name)
 
 
-def _of_marker(change: Change[MarkerView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
+def _enqueue_by_marker(change: Change[MarkerView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
         return

@@ -1,9 +1,9 @@
 """Entries of a NodePodProbe for a marker's pods.
 
-pods + probes of the marker ──▶ wanted_probes() ──▶ by pod: probes with the numbers of their ports
-NodePodProbe + these        ──▶ entries_after() ──▶ its entries with the marker's probes as they are to be
+pods + probes of the marker ──▶ wanted_probes() ──▶ for each pod: probes with port numbers
+NodePodProbe + these        ──▶ entries_after() ──▶ its entries with the marker's current probes
 
-Pure. Other markers' probes, and other namespaces' pods, stay as they are.
+Pure. Probes of other markers and pods of other namespaces do not change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,16 +17,18 @@ from pykruise.pods.view.pod_view import PodView
 
 
 class WantedProbes(msgspec.Struct, frozen=True, kw_only=True):
-    """Checks in one pod."""
+    """Probes for one pod."""
 
     pod: PodView
     probes: Sequence[NamedProbe]
     problem: str = ""
-    """Why a probe is left out; empty: none is."""
+    """Reason why a probe is left out or its container is missing; empty: there is no problem."""
 
 
 def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> WantedProbes:
-    """The marker's probes for a pod. One whose port the container does not name is left out."""
+    """Return the marker's probes for a pod. A probe is left out when its container has no port with the probe's port
+    name.
+    """
     named_probes: list[NamedProbe] = []
     problem = ""
     for probe in probes:
@@ -78,7 +80,7 @@ def _with_port(name: str, item: ContainerProbe, number: int) -> NamedProbe:
 def entries_after(
     view: NodeProbesView, marker: Key, wanted: Mapping[str, WantedProbes]
 ) -> Sequence[PodProbe]:
-    """The NodePodProbe's entries with these probes (by the pod's uid) as all that it has of the marker."""
+    """Return the entries of the NodePodProbe in which `wanted` (by pod UID) replaces all probes of the marker."""
     left = dict(wanted)
     pod_probes: list[PodProbe] = []
     for entry in view.pods:
@@ -86,7 +88,7 @@ def entries_after(
             pod_probes.append(entry)
             continue
         item = left.pop(entry.uid, None)
-        probes = list(_merged(entry.probes or (), marker.name, item.probes if item else ()))
+        probes = list(_merge_probes(entry.probes or (), marker.name, item.probes if item else ()))
         if probes:
             ip = item.pod.ip if item is not None else entry.ip
             pod_probes.append(msgspec.structs.replace(entry, ip=ip, probes=probes))
@@ -105,8 +107,10 @@ def entries_after(
     return pod_probes
 
 
-def _merged(stored: Sequence[NamedProbe], marker: str, wanted: Sequence[NamedProbe]) -> Iterator[NamedProbe]:
-    """The marker's probes at the places that they have; new ones at the end."""
+def _merge_probes(
+    stored: Sequence[NamedProbe], marker: str, wanted: Sequence[NamedProbe]
+) -> Iterator[NamedProbe]:
+    """Yield the probes of an entry. Existing probes keep their places, new ones follow at the end."""
     left = {named_probe.name: named_probe for named_probe in wanted}
     for probe in stored:
         if split_name(probe.name)[0] != marker:

@@ -1,9 +1,9 @@
-"""Annotations of a new pod that give a virtual node its checks.
+"""Annotations of a new pod that give a virtual node the pod's probes.
 
 pod + PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod with two annotations, or None
 
-Pure. Rule: OpenKruise's. Of probes with one condition type, or of one container with one name, the first is taken,
-markers by name.
+Pure. OpenKruise does the same. When several probes have the same condition type, or the same container and name, the
+first one counts. Markers are sorted by name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,19 +17,19 @@ from pykruise.pods.probes.api import ContainerProbe
 from pykruise.pods.probes.views import MarkerView
 
 PROBES_ANNOTATION: Final = "kruise.io/podprobe"
-"""The probes, as JSON, without policies: what they find shows as conditions."""
+"""Annotation with the probes as JSON, without policies: virtual nodes write the results as conditions."""
 MARKERS_ANNOTATION: Final = "kruise.io/podprobemarker-list"
-"""Names of the markers, in order."""
+"""Annotation with the sorted names of the markers."""
 
 
 def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | None:
-    """The pod with the probes of the markers that select it; None: there is none for its containers."""
+    """Return the pod with the probes of the markers that select it; None: no probe is for its containers."""
     labels = labels_of(pod)
     result = sorted(
         (marker for marker in markers if not marker.is_deleting and marker.selects(labels)),
         key=lambda marker: marker.name,
     )
-    probes = list(_probes(result, _containers(pod)))
+    probes = list(_select_probes(result, _running_containers(pod)))
     if not probes:
         return None
     annotations = {
@@ -40,8 +40,8 @@ def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | 
     return {**pod, "metadata": {**(pod.get("metadata") or {}), "annotations": annotations}}
 
 
-def _containers(pod: Mapping[str, Any]) -> frozenset[str]:
-    """Containers that keep running."""
+def _running_containers(pod: Mapping[str, Any]) -> frozenset[str]:
+    """Names of the containers that keep running, including sidecars among the init containers."""
     spec = pod.get("spec") or {}
     sidecars = [
         container
@@ -51,7 +51,7 @@ def _containers(pod: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(sidecar["name"] for sidecar in (*sidecars, *(spec.get("containers") or ())))
 
 
-def _probes(markers: Sequence[MarkerView], containers: frozenset[str]) -> Iterator[ContainerProbe]:
+def _select_probes(markers: Sequence[MarkerView], containers: frozenset[str]) -> Iterator[ContainerProbe]:
     types: set[str] = set()
     names: set[tuple[str, str]] = set()
     for marker in markers:

@@ -1,4 +1,4 @@
-"""PodProbeMarker, as explain and plan know it.
+"""PodProbeMarker for the commands explain and plan.
 
 status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 """
@@ -6,13 +6,14 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """How many pods it is about."""
+    """A line about the number of its pods."""
     pods = status.get("matchedPods", 0)
-    return "1 pod is checked" if pods == 1 else f"{pods} pods are checked"
+    return counted(pods, "pod is checked", "pods are checked")
 
 
 INSIGHT: Final = Insight(containers=(), headline=headline_of)

@@ -1,4 +1,4 @@
-"""PodProbeMarker, as the rest of the program knows it.
+"""Registration of the kind PodProbeMarker for the rest of the program.
 
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """

@@ -1,9 +1,9 @@
-"""The decision for a PodProbeMarker: its table of contents.
+"""The plan for a PodProbeMarker: it joins all decisions.
 
 Snapshot ──▶ plan_marker() ──▶ Plan: the finalizer, probes in NodePodProbes, marks of pods on virtual nodes, status
 
-Pure. The agents of nodes carry probes out, and kinds/nodepodprobe shows what they find. Virtual nodes write conditions
-themselves; of their pods only labels and annotations are set here.
+Pure. The nodes' agents run the probes, and kinds/nodepodprobe writes the results to the pods. Virtual nodes write
+conditions themselves, so this plan sets only labels and annotations of their pods.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ from pykruise.runtime.plan import Chain, Plan, Stage, Step, seconds_until
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
-"""Until no NodePodProbe has probes of the marker."""
+"""Finalizer that keeps a marker until no NodePodProbe has its probes."""
 
 _NOTHING: Final = Reason(
     Code.NOTHING_SELECTED,
@@ -48,7 +48,7 @@ _STATES: Final = {"True": SUCCEEDED, "False": FAILED}
 
 
 def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
-    """Everything to be written for this marker now."""
+    """Plan all writes that this marker needs now."""
     marker = snapshot.marker
     if marker.is_deleting:
         return _release(snapshot)
@@ -57,13 +57,13 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
     wanted = [wanted_probes(marker.name, snapshot.marker.spec.probes, pod) for pod in snapshot.checked]
     stages: list[Stage] = []
     if FINALIZER not in marker.finalizers:
-        stages.append(_finalizers(marker, [*marker.finalizers, FINALIZER], Purpose.HOLD_MARKER))
-    if chains := tuple(_node_chains(snapshot, wanted)):
+        stages.append(_patch_finalizers(marker, [*marker.finalizers, FINALIZER], Purpose.HOLD_MARKER))
+    if chains := tuple(_patch_nodes(snapshot, wanted)):
         stages.append(Stage(purpose=Purpose.ASK_TO_PROBE, chains=chains, is_independent=True))
-    if chains := tuple(_mark_chains(snapshot)):
+    if chains := tuple(_mark_pods(snapshot)):
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
-    unasked = _unasked(snapshot, wanted)
-    probed = _probed(snapshot, (item for item in wanted if item.pod.name not in unasked))
+    unasked = _list_unprobed(snapshot, wanted)
+    probed = _list_probed(snapshot, (item for item in wanted if item.pod.name not in unasked))
     return Plan(
         stages=tuple(stages),
         status={
@@ -78,19 +78,19 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
 
 
 def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:
-    """No NodePodProbe asks for its probes any more; then it may go."""
+    """Plan for a marker that is being deleted: remove its probes from all NodePodProbes, then its finalizer."""
     marker = snapshot.marker
     if FINALIZER not in marker.finalizers:
         return Plan()
     stages: list[Stage] = []
-    if chains := tuple(_node_chains(snapshot, [])):
+    if chains := tuple(_patch_nodes(snapshot, [])):
         stages.append(Stage(purpose=Purpose.ASK_TO_PROBE, chains=chains, is_independent=True))
     left = [finalizer for finalizer in marker.finalizers if finalizer != FINALIZER]
-    stages.append(_finalizers(marker, left, Purpose.RELEASE_MARKER))
+    stages.append(_patch_finalizers(marker, left, Purpose.RELEASE_MARKER))
     return Plan(stages=tuple(stages))
 
 
-def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
+def _patch_finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
     action = patch_object(POD_PROBE_MARKERS, marker, {"metadata": {"finalizers": wanted}}, unchanged=True)
     because = "its probes are removed before it is deleted"
     chain = Chain(subject=marker.name, steps=(Step(action=action, because=because),))
@@ -100,7 +100,7 @@ def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stag
 # ── nodes with an agent ──────────────────────────────────────────────────────
 
 
-def _node_chains(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -> Iterator[Chain]:
+def _patch_nodes(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -> Iterator[Chain]:
     by_node: dict[str, dict[str, WantedProbes]] = {}
     for item in wanted:
         by_node.setdefault(item.pod.node_name, {})[item.pod.uid] = item
@@ -114,14 +114,16 @@ def _node_chains(snapshot: PodProbeMarkerSnapshot, wanted: list[WantedProbes]) -
 
 
 def _entries_chain(view: NodeProbesView, entries: list[Document], marker: MarkerView) -> Chain:
-    """The whole list: others write it too, so it holds only if the object is still as it was seen."""
+    """Replace the whole list. Other writers change it too, so the patch applies only if the object has not changed
+    since it was read.
+    """
     action = patch_object(NODE_POD_PROBES, view, {"spec": {"podProbes": entries or None}}, unchanged=True)
     because = f"PodProbeMarker {marker.namespace}/{marker.name}"
     return Chain(subject=view.name, steps=(Step(action=action, because=because),))
 
 
-def _unasked(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> dict[str, Reason]:
-    """Pods that no agent is asked about, or not about all probes."""
+def _list_unprobed(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> dict[str, Reason]:
+    """Pods for which no agent runs all probes, each with the reason."""
     result: dict[str, Reason] = {}
     for item in wanted:
         node = item.pod.node_name
@@ -133,8 +135,8 @@ def _unasked(snapshot: ReadablePodProbeMarker, wanted: list[WantedProbes]) -> di
     return result
 
 
-def _probed(snapshot: ReadablePodProbeMarker, wanted: Iterable[WantedProbes]) -> list[Probed]:
-    """Pods with what the agents of their nodes have found in them."""
+def _list_probed(snapshot: ReadablePodProbeMarker, wanted: Iterable[WantedProbes]) -> list[Probed]:
+    """Pods with the results that the agents of their nodes report."""
     states = {
         (node, status.uid): status.probe_states or ()
         for node, view in snapshot.node_probes.items()
@@ -146,11 +148,11 @@ def _probed(snapshot: ReadablePodProbeMarker, wanted: Iterable[WantedProbes]) ->
 # ── virtual nodes ────────────────────────────────────────────────────────────
 
 
-def _mark_chains(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
+def _mark_pods(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
     if not snapshot.settings.on_virtual_nodes:
         return
     for pod in snapshot.virtual_pods:
-        marks = marks_of(_policies(snapshot, pod))
+        marks = marks_of(_list_policies(snapshot, pod))
         body = metadata_patch(
             marks, labels=pod.labels, annotations=snapshot.annotations.get(pod_key(pod), {})
         )
@@ -160,8 +162,10 @@ def _mark_chains(snapshot: ReadablePodProbeMarker) -> Iterator[Chain]:
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 
-def _policies(snapshot: ReadablePodProbeMarker, pod: PodView) -> Iterator[tuple[list[MarkerPolicy], str]]:
-    """Policies of the probes whose condition the pod has, with their state."""
+def _list_policies(
+    snapshot: ReadablePodProbeMarker, pod: PodView
+) -> Iterator[tuple[list[MarkerPolicy], str]]:
+    """Yield the policies of the probes whose condition the pod has, with the state of the probe."""
     for probe in snapshot.marker.spec.probes:
         condition = pod.condition(probe.pod_condition_type)
         if condition is not None and probe.marker_policy:

@@ -1,8 +1,8 @@
-"""PodProbeMarker: the step that tells virtual nodes what to check in a new pod.
+"""PodProbeMarker: the admission step that writes the probes of a new pod for virtual nodes.
 
-pod ──▶ the PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod, or as it is
+pod ──▶ the PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod with annotations, or unchanged
 
-Every pod gets the annotations, for its node is not known yet; nodes with an agent pass them over.
+Every pod gets the annotations, because its node is not known yet. Nodes with an agent ignore them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,21 +21,21 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 
 class MarkerReader(Protocol):
-    """Reads from a cluster."""
+    """Reads markers from a cluster."""
 
     async def in_namespace(self, namespace: str) -> Sequence[MarkerView]:
-        """The markers of a namespace. Raises KubeError."""
+        """Return the markers of a namespace. Raises KubeError."""
         ...
 
 
 class ProbeInjection:
-    """The step of `/mutate-pod`. Without a reader no pod gets anything."""
+    """The step of `/mutate-pod`. Without a reader it changes no pod."""
 
     def __init__(self, context: StepContext) -> None:
         self._reader: MarkerReader | None = context.reader
 
     def wanted(self, interests: Interests) -> str:
-        """Whether a PodProbeMarker selects the pod."""
+        """CEL expression that matches the pods that a PodProbeMarker selects."""
         return meant_by(interests, POD_PROBE_MARKERS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -48,7 +48,7 @@ class ProbeInjection:
             raise StepError(f"the PodProbeMarkers of the pod cannot be read: {error}") from error
 
 
-def _selected(markers: Iterable[MarkerView]) -> list[Meant]:
+def _selections_of(markers: Iterable[MarkerView]) -> list[Meant]:
     return [
         Meant(selector=marker.selector, namespaces=(marker.namespace,))
         for marker in markers
@@ -65,6 +65,6 @@ STEPS: Final = PodSteps(
         live=lambda place: LiveObjects(place.client, MARKER_VIEWS),
         cached=lambda place: CachedObjects(place.client(), MARKER_VIEWS, clock=place.clock, rng=place.rng),
     ),
-    selects=PodSelection(views=MARKER_VIEWS, pods=_selected),
+    selects=PodSelection(views=MARKER_VIEWS, pods=_selections_of),
     rights=(on(POD_PROBE_MARKERS, *READ, why="PodProbeMarker: to tell virtual nodes what to check"),),
 )

@@ -1,4 +1,4 @@
-"""PodProbeMarker shows itself: its fields, verbs and columns, and how far one is.
+"""Presentation of the kind PodProbeMarker: its fields, verbs and columns, and the progress of an object.
 
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """

@@ -1,7 +1,7 @@
-"""Everything a decision about one PodProbeMarker needs, as one value.
+"""Everything that a decision about one PodProbeMarker needs, as one value.
 
 MarkerView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                        └── annotations of pods on virtual nodes, where a policy sets any, asked of the API server
+                        └── annotations of pods on virtual nodes, where a policy sets any, from the API server
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ class PodProbeMarkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about PodProbeMarkers."""
 
     on_virtual_nodes: Annotated[bool, OnGate("EnablePodProbeMarkerOnServerless")] = False
-    """Pods on virtual nodes are marked by the conditions that these nodes write."""
+    """Whether pods on virtual nodes are marked by the conditions that these nodes write."""
 
 
 class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
-    """The world of one PodProbeMarker at one instant."""
+    """The state of the world for one PodProbeMarker at one instant."""
 
     marker: MarkerView
     checked: Sequence[PodView] = ()
@@ -40,63 +40,63 @@ class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
     node_probes: Mapping[str, NodeProbesView] = {}
     """NodePodProbes by node: those of these pods' nodes, and all others that have probes of the marker."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
-    """Annotations of pods on virtual nodes, where a policy sets any."""
+    """Annotations of pods on virtual nodes, if a policy sets annotations."""
     settings: PodProbeMarkerSettings = PodProbeMarkerSettings()
     now: Instant
 
 
 class ReadableMarkerView(MarkerView, frozen=True, kw_only=True):
-    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+    """A marker with a readable spec. It exists only as a type: `is_readable()` decides which snapshots have it."""
 
     spec: PodProbeMarkerSpec
 
 
 class ReadablePodProbeMarker(PodProbeMarkerSnapshot, frozen=True, kw_only=True):
-    """A snapshot that can be planned."""
+    """A snapshot with a readable spec, so it can be planned."""
 
     marker: ReadableMarkerView
 
 
 def is_readable(snapshot: PodProbeMarkerSnapshot) -> TypeGuard[ReadablePodProbeMarker]:
-    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    """Whether the spec can be read and admission accepts the stored object. Only this function decides it."""
     return snapshot.marker.spec is not None and not snapshot.refused
 
 
 def is_probed(pod: PodView) -> bool:
-    """Whether the pod has come so far that it can be checked."""
+    """Whether the pod can be probed: it is active, has a node, and is initialized."""
     initialized = pod.condition("Initialized")
     return pod.is_active and bool(pod.node_name) and initialized is not None and initialized.status == "True"
 
 
 async def snapshot(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> PodProbeMarkerSnapshot | None:
-    """The marker with its pods and what is asked of their nodes. None: NodePodProbes have not been read."""
+    """Read the marker with its pods and their NodePodProbes. None: the cache of NodePodProbes is not filled yet."""
     if not read.is_read(NODE_PROBES_VIEWS):
         return None
     pods: list[PodView] = []
     virtual: list[PodView] = []
-    for pod in sorted(_selected(view, read), key=lambda pod: pod.name):
+    for pod in sorted(_select_pods(view, read), key=lambda pod: pod.name):
         node = read.get(NODE_VIEWS, Key("", pod.node_name))
         if node is not None:
             (virtual if node.is_virtual else pods).append(pod)
-    has_annotations = read.settings.on_virtual_nodes and any(_annotated(view))
+    has_annotations = read.settings.on_virtual_nodes and any(_sets_annotations(view))
     return PodProbeMarkerSnapshot(
         marker=view,
         checked=pods,
         virtual_pods=virtual,
-        node_probes={probe.name: probe for probe in _node_probes(view, pods, read)},
+        node_probes={probe.name: probe for probe in _find_node_probes(view, pods, read)},
         annotations=await annotations_of(read, virtual) if has_annotations else {},
         settings=read.settings,
         now=read.now(),
     )
 
 
-def _selected(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> Iterator[PodView]:
+def _select_pods(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> Iterator[PodView]:
     if view.is_deleting or view.selector is None:
         return
     yield from filter(is_probed, selected_pods(view.selector, view.namespace, read))
 
 
-def _node_probes(
+def _find_node_probes(
     view: MarkerView, pods: Sequence[PodView], read: Read[PodProbeMarkerSettings]
 ) -> Iterator[NodeProbesView]:
     yield from read.by_index(NODE_PROBES_VIEWS, BY_MARKER, view.key)
@@ -105,7 +105,7 @@ def _node_probes(
             yield node_probes
 
 
-def _annotated(view: MarkerView) -> Iterator[bool]:
+def _sets_annotations(view: MarkerView) -> Iterator[bool]:
     for probe in view.spec.probes if view.spec else ():
         for policy in probe.marker_policy or ():
             yield bool(policy.annotations)

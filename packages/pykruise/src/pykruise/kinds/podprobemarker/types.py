@@ -1,6 +1,6 @@
 """The PodProbeMarker kind, v1alpha1 (its only version). Its parts are shared: pods/probes/api.py.
 
-JSON of the API server ──▶ PodProbeMarker ──▶ its schema; decisions see pods/probes/views.py
+JSON of the API server ──▶ PodProbeMarker ──▶ its schema; for decisions see pods/probes/views.py
 """
 
 from pykruise.kube.schemas.types import ApiObject
@@ -10,7 +10,7 @@ __all__ = ["POD_PROBE_MARKERS", "PodProbeMarker"]
 
 
 class PodProbeMarker(ApiObject, frozen=True, kw_only=True):
-    """Checks containers, and shows the outcome as conditions, labels and annotations of their pods."""
+    """Probes containers, and writes the results to their pods as conditions, labels and annotations."""
 
     api_version: str = POD_PROBE_MARKERS.api_version
     kind: str = POD_PROBE_MARKERS.kind

@@ -1,9 +1,9 @@
-"""Validation of a PodProbeMarker: every error at once, each with its field.
+"""Validation of a PodProbeMarker: all errors in one answer, each with its field.
 
 document + typed spec [+ the stored document] ──▶ errors_of() ──▶ field errors
 
-Pure. Rule: the original's. A scheme that is left out is HTTP, as for a probe of a container; condition types that
-belong to others are refused.
+Pure. Same rules as OpenKruise. A missing scheme is HTTP, as for a probe of a container. Condition types that belong
+to other components are refused.
 """
 
 import re
@@ -35,8 +35,9 @@ _HEADER_NAME: Final = re.compile("[-A-Za-z0-9]+")
 def errors_of(
     doc: Mapping[str, Any], spec: PodProbeMarkerSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors of a document; `old` is the stored one on an update: a spec that is stored already is not
-    judged again, so that such a marker can be labelled and let go."""
+    """Find all field errors of a document. `old` is the stored document on an update. A stored spec is not checked
+    again, so that its marker can still be labelled and deleted.
+    """
     if old is not None and same(doc.get("spec"), old.get("spec")):
         return []
     errors = [*_selector_errors(get_path(doc, "spec", "selector")), *_probes_errors(spec.probes)]
@@ -178,5 +179,5 @@ def _policy_errors(policies: Iterable[MarkerPolicy], path: str) -> Iterator[Caus
 
 
 def stored_errors(spec: PodProbeMarkerSpec) -> list[Cause]:
-    """The same of a spec that is stored already."""
+    """Find all field errors of a stored spec."""
     return errors_of(as_document(spec), spec)

@@ -1,9 +1,9 @@
-"""Which events a PodProbeMarker hears.
+"""Events that enqueue a PodProbeMarker.
 
-PodProbeMarker: any · pod that it selects: comes, goes, is initialized, has another address, on virtual nodes another
-condition · NodePodProbe: comes, goes, has lost or got its probes · node: comes, goes
+PodProbeMarker: any change · pod that it selects: created, deleted, initialized, address changed, on virtual nodes
+condition changed · NodePodProbe: created, deleted, probes lost or added · node: created, deleted
 
-Pure, but for what `around` shows. Other news of pods and heartbeats of nodes enqueue nothing.
+Pure, except for what `around` reads. Other changes of pods and heartbeats of nodes enqueue nothing.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,37 +22,37 @@ from pykruise.runtime.wakes import Wake, itself
 
 
 def wakes(_: PodProbeMarkerSettings) -> Sequence[Wake]:
-    """Under any settings."""
+    """Return the wakes, the same for all settings."""
     return (
         itself(MARKER_VIEWS),
-        Wake(on=POD_VIEWS, keys=_of_pod),
-        Wake(on=NODE_PROBES_VIEWS, keys=_of_node_probes),
-        Wake(on=NODE_VIEWS, keys=_of_node),
+        Wake(on=POD_VIEWS, keys=_enqueue_by_pod),
+        Wake(on=NODE_PROBES_VIEWS, keys=_enqueue_by_node_probes),
+        Wake(on=NODE_VIEWS, keys=_enqueue_by_node),
     )
 
 
-def _of_pod(change: Change[PodView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
+def _enqueue_by_pod(change: Change[PodView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
-    before, after = _seen(old), _seen(new)
+    before, after = _pod_facts(old), _pod_facts(new)
     changed = _changed_conditions(old, new, around)
     if before == after and not changed and (old is None or new is None or old.labels == new.labels):
         return
     for marker in around.by_index(MARKER_VIEWS, BY_NAMESPACE, change.key.namespace):
         was = before if old is not None and marker.selects(old.labels) else None
         is_ = after if new is not None and marker.selects(new.labels) else None
-        if was != is_ or (is_ is not None and _shows(marker, changed)):
+        if was != is_ or (is_ is not None and _is_affected(marker, changed)):
             yield marker.key
 
 
-def _seen(pod: PodView | None) -> tuple[str, str, str] | None:
-    """Results of the pod's probes in NodePodProbes; None: none."""
+def _pod_facts(pod: PodView | None) -> tuple[str, str, str] | None:
+    """Facts about the pod that its entry in the NodePodProbe depends on; None: the pod cannot be probed."""
     return (pod.uid, pod.node_name, pod.ip) if pod is not None and is_probed(pod) else None
 
 
 def _changed_conditions(
     old: PodView | None, new: PodView | None, around: Around[PodProbeMarkerSettings]
 ) -> Collection[str]:
-    """Their types, on a virtual node, where markers go by them."""
+    """Types of the conditions that changed. Only pods on virtual nodes have any, and only when such pods are marked."""
     if old is None or new is None or not around.settings.on_virtual_nodes:
         return ()
     node = around.get(NODE_VIEWS, Key("", new.node_name))
@@ -61,13 +61,17 @@ def _changed_conditions(
     return {condition.type for condition in {*old.conditions} ^ {*new.conditions}}
 
 
-def _shows(marker: MarkerView, changed: Collection[str]) -> bool:
-    """Whether one of these conditions is of one of the marker's probes."""
+def _is_affected(marker: MarkerView, changed: Collection[str]) -> bool:
+    """Whether a probe of the marker sets one of these conditions."""
     return any(probe.pod_condition_type in changed for probe in (marker.spec.probes if marker.spec else ()))
 
 
-def _of_node_probes(change: Change[NodeProbesView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
-    """All when there is a new one, for it is empty; those of pods whose entry is not as it was."""
+def _enqueue_by_node_probes(
+    change: Change[NodeProbesView], around: Around[PodProbeMarkerSettings]
+) -> Iterator[Key]:
+    """Enqueue all markers for a new NodePodProbe, because it is empty. Otherwise enqueue the markers of the changed
+    entries.
+    """
     old, new = change.old, change.new
     if new is None:
         return
@@ -77,15 +81,19 @@ def _of_node_probes(change: Change[NodeProbesView], around: Around[PodProbeMarke
         before, after = ({pod.uid: pod for pod in view.pods} for view in (old, new))
         changed = [uid for uid in {**before, **after} if before.get(uid) != after.get(uid)]
         yield from {
-            key for uid in changed for some in (before, after) if uid in some for key in _markers(some[uid])
+            key
+            for uid in changed
+            for some in (before, after)
+            if uid in some
+            for key in _markers_of(some[uid])
         }
 
 
-def _markers(pod: PodProbe) -> Iterator[Key]:
+def _markers_of(pod: PodProbe) -> Iterator[Key]:
     return (Key(pod.namespace, split_name(probe.name)[0]) for probe in pod.probes or ())
 
 
-def _of_node(change: Change[NodeView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
+def _enqueue_by_node(change: Change[NodeView], around: Around[PodProbeMarkerSettings]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid or old.is_virtual != new.is_virtual:
         yield from (marker.key for marker in around.all(MARKER_VIEWS))

@@ -1,1 +1,1 @@
-"""The first KruisePodReady of pods that no workload here looks after."""
+"""Pod readiness: the first condition KruisePodReady of pods that no workload of pykruise manages."""

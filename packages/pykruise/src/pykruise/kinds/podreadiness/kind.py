@@ -1,4 +1,5 @@
-"""Pod readiness, as the rest of the program knows it: pods get the gate KruisePodReady, and new ones its condition.
+"""Registration of pod readiness for the rest of the program: pods get the gate KruisePodReady, and new pods its
+condition.
 
 KIND ──▶ pod admission, controllers (plans/kind.py)
 """
@@ -15,7 +16,7 @@ from pykruise.runtime.wakes import itself
 
 
 async def snapshot(pod: PodView, read: Read[PodReadinessSettings]) -> PodReadinessSnapshot:
-    """The pod as it is known now."""
+    """The given pod at the current time."""
     return PodReadinessSnapshot(pod=pod, now=read.now())
 
 

@@ -1,9 +1,10 @@
-"""KruisePodReady is True to begin with: for pods that no workload of this project looks after.
+"""The first condition KruisePodReady, True, for pods that no workload of pykruise manages.
 
 pod ──▶ lacks_condition() ──▶ plan_readiness() ──▶ Plan: one patch of the pod's status
 
-Pure. Workloads that run here set it themselves, with all else that a new pod needs, in one write. Pods of
-others get the gate too, by the feature gate KruisePodReadinessGate; nothing else would ever set its condition.
+Pure. pykruise's own workloads set the condition in the same write as everything else that a new pod needs. With the
+feature gate KruisePodReadinessGate other pods get the readiness gate too, and nothing else would ever set its
+condition.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ class PodReadinessSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lacks_condition(pod: PodView) -> bool:
-    """Whether the pod has the gate, and its condition is not set and would stay so."""
+    """Whether the pod has the gate, its condition is not set, and no workload will set it."""
     if pod.is_deleting or keys.KRUISE_POD_READY not in pod.open_gates:
         return False
     owner = pod.controller
@@ -40,7 +41,7 @@ def lacks_condition(pod: PodView) -> bool:
 
 
 def plan_readiness(snapshot: PodReadinessSnapshot) -> Plan:
-    """Set it."""
+    """Plan the patch that sets the condition."""
     pod = snapshot.pod
     if not lacks_condition(pod):
         return Plan()

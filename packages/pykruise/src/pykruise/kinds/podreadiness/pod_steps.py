@@ -1,6 +1,6 @@
-"""The readiness gate KruisePodReady, given to pods whose readiness this project may want to hold back.
+"""Readiness gate KruisePodReady: admission adds it to pods whose readiness pykruise may need to hold back.
 
-Pure. Rule: OpenKruise gives it to pods of its own workloads, or with a feature gate to every pod.
+Pure. OpenKruise does the same: it adds the gate to pods of its own workloads, or with a feature gate to every pod.
 """
 
 from typing import Annotated, Final
@@ -19,11 +19,11 @@ _LACKS_IT: Final = (
     "!(has(object.spec.readinessGates) && object.spec.readinessGates.exists(g, "
     f'g.conditionType == "{KRUISE_POD_READY}"))'
 )
-"""CEL: it does not come with the gate already, as pods do whose workload updates them in place."""
+"""CEL: the pod lacks the gate. Pods of workloads that update in place are created with it."""
 
 
 def with_readiness_gate(pod: Document) -> Document | None:
-    """The pod with the gate at the end of its gates, or None when it has it."""
+    """Return the pod with the gate at the end of its readiness gates; None: it has the gate already."""
     spec = pod.get("spec") or {}
     gates = spec.get("readinessGates") or []
     if any(gate.get("conditionType") == KRUISE_POD_READY for gate in gates):
@@ -35,7 +35,7 @@ class PodReadinessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that change which pods get the readiness gate."""
 
     for_all: Annotated[bool, OnGate("KruisePodReadinessGate")] = False
-    """All pods get it."""
+    """Whether all pods get the readiness gate."""
 
 
 class ReadinessGate:
@@ -46,7 +46,7 @@ class ReadinessGate:
         self._for_all = settings.for_all
 
     def wanted(self, interests: Interests) -> str:
-        """Pods of OpenKruise's workloads, or all, that do not come with it."""
+        """CEL expression that matches pods without the gate: those of OpenKruise's workloads, or all pods."""
         return both(ALWAYS if self._for_all else OF_KRUISE_WORKLOAD, _LACKS_IT)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:

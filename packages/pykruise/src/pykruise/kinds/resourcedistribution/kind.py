@@ -19,6 +19,7 @@ from pykruise.kinds.resourcedistribution.wakes import wakes
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from pykruise.kube.schemas.crds import Column
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
@@ -35,7 +36,7 @@ _COLUMNS = (
 
 def _make_headline(status: Mapping[str, Any]) -> str:
     desired, succeeded, failed = (status.get(name, 0) for name in ("desired", "succeeded", "failed"))
-    namespaces = "1 namespace" if desired == 1 else f"{desired} namespaces"
+    namespaces = counted(desired, "namespace")
     return f"copied to {succeeded} of {namespaces}" + (f", {failed} failed" if failed else "")
 
 

@@ -48,6 +48,7 @@ def _make_wakes(_: SidecarSetSettings) -> Sequence[Wake]:
     return (
         itself(SIDECAR_SET_VIEWS),
         Wake(on=POD_VIEWS, keys=_keys_listed_by_pod),
+        Wake(on=POD_VIEWS, keys=_keys_selecting_pod),
         Wake(on=NAMESPACE_VIEWS, keys=_keys_selecting_namespaces),
         Wake(on=REVISION_VIEWS, keys=_key_named_by_revision),
     )
@@ -59,6 +60,17 @@ def _keys_listed_by_pod(change: Change[PodView], _: Around[SidecarSetSettings]) 
         if pod is not None:
             for name in injected_sets(pod.annotations):
                 yield Key("", name)
+
+
+def _keys_selecting_pod(change: Change[PodView], around: Around[SidecarSetSettings]) -> Iterator[Key]:
+    """Keys of the SidecarSets that select the pod, when it begins or ceases to be a pod without sidecars."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and (old.is_active, old.labels) == (new.is_active, new.labels):
+        return
+    pods = [pod for pod in (old, new) if pod is not None]
+    for sidecar_set in around.all(SIDECAR_SET_VIEWS):
+        if any(sidecar_set.selects(pod.labels) for pod in pods):
+            yield sidecar_set.key
 
 
 def _keys_selecting_namespaces(
@@ -108,6 +120,7 @@ KIND = Kind(
             plan=plan_sidecarset,
             learn=learn,
             standing=standing_of,
+            has_waits_beside_status=True,
             is_generation_in_conditions=True,
         ),
         _STORED,

@@ -1,6 +1,6 @@
 """Finds the SidecarSet that a field of a rejected pod comes from.
 
-field, workload, SidecarSets ──▶ origin_of() ──▶ `spec.containers[0] of SidecarSet log`
+field, workload, SidecarSets ──▶ origin_of() ──inject() a pod of the template──▶ `spec.containers[0] of SidecarSet log`
 
 Pure.
 """
@@ -9,34 +9,60 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+import orjson
+
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
+from pykruise.kinds.sidecarset.matching import matching_sets
+from pykruise.kinds.sidecarset.sidecar_contents import hot_pair
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kube.documents import Document, get_path
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kinds.sidecarset.view import project_sidecarset
+from pykruise.kube.documents import Document, get_path, labels_of
 from pykruise.plans.pod_steps import PodOrigin
 
 _INDEXED: Final = re.compile(r"spec\.(containers|initContainers|volumes)\[(\d+)\]")
 
 
 def origin_of(field: str, workload: Document, sidecars: Sequence[Document]) -> PodOrigin | None:
-    """The SidecarSet of a container or volume with an index beyond the template's list: injected ones follow the
-    template's, in the order of the sets. None: the field comes from the template, or its origin is unknown.
+    """The SidecarSet of a container or volume of a new pod: sidecars are injected before or after the template's own
+    containers, so a pod of the template is injected and the part at the index is looked up. None: the field comes from
+    the template, or its origin is unknown.
     """
     match = _INDEXED.match(field)
     template = get_path(workload, "spec", "template") or {}
-    if match is None:
+    if match is None or not isinstance(template, dict):
         return None
-    section = match[1]
-    number = int(match[2]) - len((template.get("spec") or {}).get(section) or ())
-    if number < 0:
+    section, index = match[1], int(match[2])
+    around = InjectionSurroundings(
+        sets=[project_sidecarset(orjson.dumps(sidecarset)) for sidecarset in sidecars],
+        namespace=workload["metadata"].get("namespace", ""),
+        now=0.0,
+    )
+    pod = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
+    try:
+        injected = inject(pod, around)
+    except InjectionError:
         return None
-    labels = (template.get("metadata") or {}).get("labels") or {}
+    parts = get_path(injected or {}, "spec", section) or []
+    own = pod["spec"].get(section) or []
+    if index >= len(parts) or any(parts[index] is part for part in own):
+        return None
+    selected = matching_sets(
+        around.sets, labels=labels_of(pod), namespace=around.namespace, namespace_labels=None
+    )
+    return _find_part(parts[index].get("name"), section, {view.name for view in selected}, sidecars)
+
+
+def _find_part(
+    name: str | None, section: str, selected: set[str], sidecars: Sequence[Document]
+) -> PodOrigin | None:
+    """The SidecarSet among `selected` whose list has the part, or the sidecar whose hot pair includes it."""
     for sidecarset in sorted(sidecars, key=lambda document: str(document["metadata"]["name"])):
-        try:
-            is_selected = selector_from(get_path(sidecarset, "spec", "selector")).matches(labels)
-        except SelectorError:
+        if sidecarset["metadata"]["name"] not in selected:
             continue
-        own = (get_path(sidecarset, "spec", section) or ()) if is_selected else ()
-        if number < len(own):
-            return PodOrigin(SIDECAR_SETS.kind, sidecarset["metadata"]["name"], f"spec.{section}[{number}]")
-        number -= len(own)
+        for number, part in enumerate(get_path(sidecarset, "spec", section) or ()):
+            if name in (part.get("name"), *hot_pair(str(part.get("name")))):
+                return PodOrigin(
+                    SIDECAR_SETS.kind, sidecarset["metadata"]["name"], f"spec.{section}[{number}]"
+                )
     return None

@@ -23,6 +23,7 @@ from pykruise.kinds.sidecarset.snapshot import (
     is_readable,
 )
 from pykruise.kinds.sidecarset.status import status_of
+from pykruise.kinds.sidecarset.uninjected import pods_without
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kinds.sidecarset.upgrade_choice import ChosenPods, choose
 from pykruise.kube.documents import Document
@@ -71,7 +72,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot) -> Plan:
         status=None if status == sidecar_set.stored_status else status,
         requeue_after_s=0.0 if _is_partial(stages) else None,
         waiting=_find_failing_sidecar(snapshot) or _find_waiting_reason(snapshot.pods, skipped),
-        skipped=skipped,
+        skipped={**skipped, **pods_without(snapshot)},
         notes=notes,
     )
 

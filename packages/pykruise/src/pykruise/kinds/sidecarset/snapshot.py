@@ -5,7 +5,7 @@ SidecarSetView + Read ──▶ snapshot() ──▶ SidecarSetSnapshot ──�
 The snapshot selects the managed pods, so that every later stage uses the same pods.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
@@ -16,17 +16,25 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
+from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BY_NAME_PREFIX, BY_SIDECARSET, NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
 from pykruise.plans.workloads import without_ghosts
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.view.names import LONGEST_REVISION_OWNER
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView, sorted_revisions
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
 
-SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projector=lambda: project_sidecarset)
+BY_BASE: Final = "base"
+"""Index: name of the SidecarSet of which this one is a canary."""
+SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](
+    resource=SIDECAR_SETS,
+    projector=lambda: project_sidecarset,
+    indexes={BY_BASE: lambda view: (view.base,) if view.base else ()},
+)
 
 
 class SidecarSetSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +42,8 @@ class SidecarSetSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     namespace: Annotated[str, FromManager("revision_namespace")] = "kruise-system"
     """Namespace of revisions: the manager's."""
+    own_namespace: Annotated[str, FromManager("own_namespace")] = "kruise-system"
+    """Namespace of the manager, whose pods webhooks do not review."""
     any_pod_annotation: Annotated[bool, OnGate("SidecarSetPatchPodMetadataDefaultsAllowed")] = False
     """Any annotation of pods may be patched."""
     sort_by_name: Annotated[bool, OnGate("EnableSortSidecarContainerByName")] = False
@@ -60,12 +70,28 @@ class Refusals(msgspec.Struct):
     last: UpgradeRefusal | None = None
 
 
+class SelectedPod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that the SidecarSet selects, whether or not it has its sidecars."""
+
+    pod: PodView
+    namespace_labels: Mapping[str, str] = {}
+
+    @property
+    def label(self) -> str:
+        """`namespace/name`, as plans name it."""
+        return f"{self.pod.namespace}/{self.pod.name}"
+
+
 class SidecarSetSnapshot(Judged, frozen=True, kw_only=True):
     """State of one SidecarSet and its surroundings at one time."""
 
     sidecarset: SidecarSetView
     pods: Sequence[ManagedPod] = ()
     """Managed pods, sorted by namespace and name."""
+    selected: Sequence[SelectedPod] = ()
+    """Active pods that it selects, by namespace and name: managed pods, and pods without its sidecars."""
+    canaries: tuple[str, ...] = ()
+    """SidecarSets that are canaries of this one, by name."""
     revisions: Sequence[RevisionView] = ()
     """The SidecarSet's revisions, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
@@ -108,12 +134,32 @@ async def snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> Side
     return SidecarSetSnapshot(
         sidecarset=view,
         pods=sorted(managed, key=lambda pod: (pod.pod.namespace, pod.pod.name)),
+        selected=_find_selected_pods(view, read),
+        canaries=canaries_of(view, read.by_index(SIDECAR_SET_VIEWS, BY_BASE, view.name)),
         revisions=sorted_revisions(own),
         other_revisions=others,
         refusal=_find_refusal(view, read),
         now=read.now(),
         settings=read.settings,
     )
+
+
+def canaries_of(view: SidecarSetView, sets: Iterable[SidecarSetView]) -> tuple[str, ...]:
+    """Return the names of the canaries of the SidecarSet among `sets`, sorted."""
+    return tuple(sorted(other.name for other in sets if other.base == view.name))
+
+
+def _find_selected_pods(view: SidecarSetView, read: Read[SidecarSetSettings]) -> list[SelectedPod]:
+    if view.selector is None:
+        return []
+    pods = [
+        SelectedPod(pod=pod, namespace_labels=namespace.labels)
+        for namespace in read.all(NAMESPACE_VIEWS)
+        if view.selects_namespace(namespace.name, namespace.labels)
+        for pod in selected_pods(view.selector, namespace.name, read)
+        if pod.is_active
+    ]
+    return sorted(pods, key=lambda selected: (selected.pod.namespace, selected.pod.name))
 
 
 def _find_refusal(view: SidecarSetView, read: Read[SidecarSetSettings]) -> UpgradeRefusal | None:

@@ -10,7 +10,7 @@ additional fields, which `SidecarFields` reads. Volumes stay documents too.
 from typing import Annotated, Any, Final
 
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.crds import schema, shaped_like
+from pykruise.kube.schemas.crds import merged_like, schema, shaped_like
 from pykruise.kube.schemas.types import (
     ApiObject,
     Condition,
@@ -108,7 +108,8 @@ class SidecarFields(Typed, frozen=True, kw_only=True):
 
 
 Sidecar = Annotated[dict[str, Any], shaped_like(SidecarFields, is_open=True)]
-Volumes = Annotated[list[dict[str, Any]], schema(any_object=True)]
+Sidecars = Annotated[list[Sidecar], merged_like("io.k8s.api.core.v1.PodSpec", "containers")]
+Volumes = Annotated[list[dict[str, Any]], merged_like("io.k8s.api.core.v1.PodSpec", "volumes")]
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):
@@ -160,11 +161,11 @@ class PatchPodMetadata(Typed, frozen=True, kw_only=True):
 class CommonSpec(Typed, frozen=True, kw_only=True):
     """Desired state: the fields that all versions have."""
 
-    containers: list[Sidecar] | None = None
+    containers: Sidecars | None = None
     """Sidecars. Their images can be changed in running pods."""
     image_pull_secrets: list[Annotated[LocalObjectReference, schema(map_type="atomic")]] | None = None
     """Pull secrets that pods get for the sidecars' images."""
-    init_containers: list[Sidecar] | None = None
+    init_containers: Sidecars | None = None
     """Init containers that new pods get."""
     injection_strategy: InjectionStrategy | None = None
     namespace_selector: Selector | None = None

@@ -67,6 +67,12 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
         return self.spec is not None and self.spec.update_type == NOT_UPDATE
 
     @property
+    def is_injection_paused(self) -> bool:
+        """Whether new pods get no sidecars."""
+        strategy = self.spec.injection_strategy if self.spec is not None else None
+        return strategy is not None and strategy.paused
+
+    @property
     def meant(self) -> Meant:
         """The pods that it selects, in the form that an API server can evaluate."""
         return Meant(selector=self.selector or NOTHING, namespaces=self.named_namespaces)

@@ -1,8 +1,10 @@
-"""Which containers of a run-to-completion pod are sidecars, and how each is ended.
+"""Sidecar containers of a run-to-completion pod, and how each of them is ended.
 
-PodView (+ whether its node is virtual) ──▶ groups_of() ──▶ Groups      is_interesting() ──▶ whether to look at all
+PodView (+ whether its node is virtual) ──▶ groups_of() ──▶ Groups      is_interesting() ──▶ whether to reconcile the
+pod
 
-Pure. Containers say what they are in their environment. Rule: OpenKruise's job sidecar terminator.
+Pure. The environment of a container decides whether it is a sidecar. Same rule as OpenKruise's job sidecar
+terminator.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,18 +20,18 @@ _ON_FAILURE: Final = "OnFailure"
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
-    """Sidecars by how they are ended, in the pod's order."""
+    """Sidecars grouped by how they are ended, in the pod's order."""
 
     by_image: tuple[ContainerFacts, ...] = ()
-    """On virtual nodes: they get an image that ends."""
+    """Sidecars on virtual nodes. They get an image that ends."""
     normal: tuple[ContainerFacts, ...] = ()
-    """They are killed."""
+    """Sidecars to kill."""
     ignored: tuple[ContainerFacts, ...] = ()
-    """They are killed once the pod's phase says how the main containers ended."""
+    """Sidecars to kill after the pod's phase records how the main containers ended."""
 
 
 def groups_of(pod: PodView, *, is_virtual: bool) -> Groups:
-    """Containers by the way in which they are ended. What asks for nothing that this node can do is in no group."""
+    """Group the sidecars by how they are ended. A sidecar that this node cannot end is in no group."""
     sidecars = [(container, container.ends_with_job) for container in pod.containers]
     if is_virtual:
         return Groups(
@@ -43,24 +45,24 @@ def groups_of(pod: PodView, *, is_virtual: bool) -> Groups:
 
 
 def mains(pod: PodView) -> list[ContainerFacts]:
-    """The containers that are no sidecars."""
+    """The containers that are not sidecars."""
     return [container for container in pod.containers if container.ends_with_job is None]
 
 
 def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
-    """Whether all of them have ended, where each has a status."""
+    """Whether all these containers that have a status have ended."""
     names = {container.name for container in containers}
     return all(status.exit_code is not None for status in pod.container_statuses if status.name in names)
 
 
 def running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
-    """Containers that have not ended, as far as known."""
+    """Containers without a known end."""
     ended = {status.name for status in pod.container_statuses if status.exit_code is not None}
     return [container for container in containers if container.name not in ended]
 
 
 def succeeded(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
-    """Whether all of them have ended well."""
+    """Whether all these containers that have a status have succeeded."""
     names = {container.name for container in containers}
     return all(status.exit_code == 0 for status in pod.container_statuses if status.name in names)
 
@@ -70,7 +72,7 @@ def is_interesting(pod: PodView) -> bool:
     if pod.restart_policy == _ALWAYS or pod.is_deleting or pod.phase == "Pending":
         return False
     if len(pod.container_statuses) != len(pod.containers):
-        return False  # so long nobody knows
+        return False  # the state of some containers is unknown
     main = mains(pod)
     if not is_completed(pod, main) or is_completed(pod, pod.containers):
         return False

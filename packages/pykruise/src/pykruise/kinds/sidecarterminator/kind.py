@@ -1,4 +1,5 @@
-"""The sidecar terminator, as the rest of the program knows it: it looks at pods whose main containers are done.
+"""Registration of the sidecar terminator for the rest of the program. It reconciles pods whose main containers are
+done.
 
 KIND ──▶ roles, controllers (plans/kind.py)
 """
@@ -31,7 +32,7 @@ REQUEST_VIEWS: Final = Views[MetadataView](
 
 
 async def snapshot(pod: PodView, read: Read[NoSettings]) -> SidecarTerminatorSnapshot:
-    """The pod with its node, as they are known now."""
+    """Read the pod with its node from the caches."""
     return SidecarTerminatorSnapshot(
         pod=pod,
         node=read.get(NODE_VIEWS, Key("", pod.node_name)),

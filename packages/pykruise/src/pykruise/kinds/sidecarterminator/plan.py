@@ -1,9 +1,11 @@
-"""How the sidecars of a pod are ended whose main containers are done: the table of contents.
+"""The plan that ends the sidecars of a pod whose main containers are done.
 
 Snapshot ──▶ plan_termination() ──▶ Plan ──▶ runtime/execute.py
-             images on virtual nodes ▶ a request to kill ▶ the pod's phase, and then those whose end does not count
+             images on virtual nodes ▶ a request to kill ▶ the pod's phase, then the sidecars whose exit code is
+             ignored
 
-Pure. A pod has one request at most; the kubelet ends what it does not name once the phase is final.
+Pure. A pod has at most one request. Once the phase is final, the kubelet ends the containers that the request does
+not name.
 """
 
 from collections.abc import Sequence
@@ -38,7 +40,7 @@ __all__ = ["REQUESTS", "SidecarTerminatorSnapshot", "plan_termination", "request
 
 EVENT: Final = "SidecarTerminator"
 RETRY_S: Final = 5.0
-"""After which a node that is not known is looked for again."""
+"""Seconds until an unknown node is looked up again."""
 
 
 class SidecarTerminatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,18 +48,18 @@ class SidecarTerminatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: PodView
     node: NodeView | None
-    """None: it is not known."""
+    """Node of the pod; None: it is unknown."""
     has_request: bool = False
     now: Instant
 
 
 def request_name(pod: PodView) -> str:
-    """Name of the request that ends the pod's sidecars."""
+    """Name of the request that kills the pod's sidecars."""
     return f"sidecar-termination-{pod.uid}"
 
 
 def plan_termination(snapshot: SidecarTerminatorSnapshot) -> Plan:
-    """Plan that ends the pod's sidecars."""
+    """Plan the writes that end the pod's sidecars."""
     pod, node = snapshot.pod, snapshot.node
     if not is_interesting(pod):
         return Plan()
@@ -65,16 +67,16 @@ def plan_termination(snapshot: SidecarTerminatorSnapshot) -> Plan:
         reason = Reason(Code.NODE_LOST, f"its node {pod.node_name} is not known")
         return Plan(requeue_after_s=RETRY_S, skipped={pod.name: reason})
     groups = groups_of(pod, is_virtual=node.is_virtual)
-    steps = _new_images(snapshot, running(pod, groups.by_image))
+    steps = _replace_images(snapshot, running(pod, groups.by_image))
     steps += _kill(snapshot, running(pod, groups.normal))
     others = (*groups.by_image, *groups.normal)
     if groups.ignored and is_completed(pod, others):
-        steps += _final_phase(snapshot)
+        steps += _set_final_phase(snapshot)
         steps += _kill(snapshot, running(pod, groups.ignored))
-    return _joined(pod, steps)
+    return _build_plan(pod, steps)
 
 
-def _joined(pod: PodView, steps: Sequence[Step]) -> Plan:
+def _build_plan(pod: PodView, steps: Sequence[Step]) -> Plan:
     if not steps:
         return Plan()
     return Plan(
@@ -82,11 +84,11 @@ def _joined(pod: PodView, steps: Sequence[Step]) -> Plan:
     )
 
 
-def _named(containers: Sequence[ContainerFacts]) -> str:
+def _join_names(containers: Sequence[ContainerFacts]) -> str:
     return ", ".join(container.name for container in containers)
 
 
-def _new_images(snapshot: SidecarTerminatorSnapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
+def _replace_images(snapshot: SidecarTerminatorSnapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
     changed = [
         container
         for container in containers
@@ -101,18 +103,18 @@ def _new_images(snapshot: SidecarTerminatorSnapshot, containers: Sequence[Contai
     ]
     note = Note(
         reason=EVENT,
-        message=f"Kruise SidecarTerminator is trying to terminate sidecar {_named(changed)} using in-place update",
+        message=f"Kruise SidecarTerminator is trying to terminate sidecar {_join_names(changed)} using in-place update",
     )
     return [
         Step(
-            action=_patch(snapshot.pod, {"spec": {"containers": images}}),
+            action=_patch_pod(snapshot.pod, {"spec": {"containers": images}}),
             because="main containers are done; on a virtual node sidecars end by another image",
             done=note,
         )
     ]
 
 
-def _final_phase(snapshot: SidecarTerminatorSnapshot) -> list[Step]:
+def _set_final_phase(snapshot: SidecarTerminatorSnapshot) -> list[Step]:
     pod = snapshot.pod
     if pod.phase in FINISHED:
         return []
@@ -126,13 +128,13 @@ def _final_phase(snapshot: SidecarTerminatorSnapshot) -> list[Step]:
     body: Document = {"status": {"phase": phase, "conditions": [condition]}}
     return [
         Step(
-            action=_patch(pod, body, subresource="status"),
+            action=_patch_pod(pod, body, subresource="status"),
             because=f"main containers are done and how its sidecars end does not count: {phase}",
         )
     ]
 
 
-def _patch(pod: PodView, body: Document, *, subresource: str = "") -> Patch:
+def _patch_pod(pod: PodView, body: Document, *, subresource: str = "") -> Patch:
     return pod_patch(pod, body, subresource=subresource, unchanged=True)
 
 
@@ -154,14 +156,14 @@ def _kill(snapshot: SidecarTerminatorSnapshot, containers: Sequence[ContainerFac
             "strategy": {"forceRecreate": True, "failurePolicy": "Ignore"},
         },
     }
-    message = f"Kruise SidecarTerminator is trying to terminate sidecar {_named(containers)} using crr"
+    message = f"Kruise SidecarTerminator is trying to terminate sidecar {_join_names(containers)} using crr"
     return [
         Step(
             action=Create(resource=REQUESTS, key=Key(pod.namespace, name), body=body),
-            because=f"main containers are done; {_named(containers)} still runs",
+            because=f"main containers are done; {_join_names(containers)} still runs",
             done=Note(reason=EVENT, message=message),
             failed=Note(
-                reason=EVENT, message=f"failed to terminate sidecar {_named(containers)}", warning=True
+                reason=EVENT, message=f"failed to terminate sidecar {_join_names(containers)}", warning=True
             ),
         )
     ]

@@ -20,7 +20,8 @@ class StatefulSetDifferences(ByRevision):
     """Differences between pods and the update revision."""
 
     def __init__(self, ws: StatefulSetWorkingSet) -> None:
-        super().__init__({revision.hash: revision for revision in ws.revisions})
+        revisions: dict[str, RevisionView] = {revision.hash: revision for revision in ws.revisions}
+        super().__init__(revisions, undeclaring=ws.snapshot.undeclaring)
         self._ws = ws
 
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:

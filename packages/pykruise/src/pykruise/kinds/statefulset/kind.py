@@ -31,7 +31,7 @@ from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_ve
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, StoredSpec, judged
-from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
+from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view.pod_view import PodView
@@ -59,6 +59,7 @@ _COLUMNS = (
 def _list_reads(settings: StatefulSetSettings) -> Sequence[Views[Any]]:
     return (
         *(POD_VIEWS, REVISION_VIEWS, CLAIM_VIEWS),
+        *((NODE_VIEWS,) if settings.in_place.can_resize_pods else ()),
         *((PULL_JOB_VIEWS,) if settings.pre_download else ()),
         *((STORAGE_CLASS_VIEWS,) if settings.auto_resize_claims else ()),
     )

@@ -28,6 +28,7 @@ from pykruise.kinds.statefulset.claims import (
 )
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.counts import counted
 from pykruise.plans.in_place import go_on
 from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase, delete_steps, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
@@ -236,8 +237,8 @@ def _unmounted_note(names: list[str]) -> list[Note]:
         return []
     shown = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
     message = (
-        f"{len(names)} pods were made before spec.volumeClaimTemplates changed; they mount what it says now "
-        f"once they are recreated: {shown}"
+        f"{counted(len(names), 'pod was', 'pods were')} made before spec.volumeClaimTemplates changed; they mount "
+        f"what it says now once they are recreated: {shown}"
     )
     return [Note(reason="ClaimsNotMounted", message=message, warning=True, again_after_s=math.inf)]
 

@@ -22,6 +22,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.values.selectors import Selector
+from pykruise.plans.declared_features import undeclaring_nodes
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
@@ -159,6 +160,8 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     """Storage classes by name. They are used only to expand claims."""
     pull_jobs: Sequence[PullJobView] | None = None
     """ImagePullJobs controlled by the set; None: images are not pulled in advance here."""
+    undeclaring: frozenset[str] = frozenset()
+    """Nodes of its pods that declare features, but not the resize of whole pods (plans/declared_features.py)."""
     now: Instant
     settings: StatefulSetSettings = StatefulSetSettings()
 
@@ -198,6 +201,9 @@ async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> St
         claims={name: claim for name, claim in claims.items() if claim is not None},
         storage_classes={class_.name: class_ for class_ in classes},
         pull_jobs=pull_jobs_of(view, read),
+        undeclaring=undeclaring_nodes(
+            view.spec.template if view.spec is not None else None, pods, read, settings=settings.in_place
+        ),
         now=read.now(),
         settings=settings,
     )

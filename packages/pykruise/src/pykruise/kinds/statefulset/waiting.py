@@ -11,6 +11,7 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.scale import TERMINATES, Scale
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
+from pykruise.kube.values.counts import counted
 from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -127,12 +128,13 @@ def _reason_of_missing(
         limit = ws.limits.scale_max_unavailable
         return Reason(
             Code.SCALE_UP_LIMITED,
-            f"{len(missing)} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
+            f"{counted(len(missing), 'pod is', 'pods are')} missing, and"
+            f" scaleStrategy.maxUnavailable ({limit}) is used up",
             "see why pods are not available, if that lasts",
         )
     if all(slot.pod is not None and slot.pod.is_deleting for slot in missing):
         return Reason(Code.DEPARTING, f"pod {missing[0].name} {TERMINATES.message}")
-    return Reason(Code.CREATING, f"{len(missing)} pods are missing and being created")
+    return Reason(Code.CREATING, f"{counted(len(missing), 'pod is', 'pods are')} missing and being created")
 
 
 def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
@@ -143,7 +145,7 @@ def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     why = f"; pod {pod.name} {skipped[pod.name].message}{finalizers}" if pod.name in skipped else ""
     return Reason(
         Code.DELETING,
-        f"{len(ws.surplus)} pods are surplus{why}",
+        f"{counted(len(ws.surplus), 'pod is', 'pods are')} surplus{why}",
         "see what keeps it, if that lasts" if why else "",
     )
 
@@ -167,7 +169,9 @@ def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     marked = [pod for pod in ws.slot_pods if pod.is_specified_delete]
     if marked:
         why = f": {skipped[marked[0].name].message}" if marked[0].name in skipped else ""
-        return Reason(Code.DELETING, f"{len(marked)} pods are specified for deletion{why}")
+        return Reason(
+            Code.DELETING, f"{counted(len(marked), 'pod is', 'pods are')} specified for deletion{why}"
+        )
     old = [pod for pod in ws.slot_pods if not ws.is_updated(pod)]
     if not old:
         return Reason(Code.CLAIMS_GROW, "claims are smaller than their templates and about to grow")

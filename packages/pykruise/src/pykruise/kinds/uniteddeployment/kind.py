@@ -24,6 +24,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.kube.schemas.crds import Column, ScalePaths, Version
+from pykruise.kube.schemas.merged_lists import merging_object
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
@@ -50,8 +51,12 @@ _STATEFUL_SET: Final = "spec.template.advancedStatefulSetTemplate.spec"
 def _build_versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     """Build the versions. The specs of the templates have the schemas of the v1beta1 workloads."""
     clone_set, stateful_set = schema_of("CloneSet"), schema_of("StatefulSet")
-    old = {_CLONE_SET: _with_released_fields(clone_set), _STATEFUL_SET: stateful_set}
-    new = {_CLONE_SET: clone_set, _STATEFUL_SET: stateful_set}
+    builtin = {
+        "spec.template.deploymentTemplate.spec": merging_object("io.k8s.api.apps.v1.DeploymentSpec"),
+        "spec.template.statefulSetTemplate.spec": merging_object("io.k8s.api.apps.v1.StatefulSetSpec"),
+    }
+    old = {_CLONE_SET: _with_released_fields(clone_set), _STATEFUL_SET: stateful_set, **builtin}
+    new = {_CLONE_SET: clone_set, _STATEFUL_SET: stateful_set, **builtin}
     shown: dict[str, Any] = {"columns": _COLUMNS, "scale": ScalePaths()}
     return (
         Version(name="v1alpha1", root=UnitedDeploymentV1Alpha1, embeds=old, **shown),

@@ -39,6 +39,7 @@ from pykruise.kinds.uniteddeployment.working_set import (
 from pykruise.kinds.uniteddeployment.workloads import type_of
 from pykruise.kinds.uniteddeployment.writes import mark, stage_of, with_note
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.plans.ownership import adopt_used, delete_revision, revision_stages
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
@@ -280,12 +281,17 @@ def _find_waiting(
     if is_pending or status.ready_replicas < wanted or status.replicas != wanted:
         return Reason(Code.SUBSETS, "its subsets do not match the spec yet")
     if reserved:
-        message = f"{reserved} pods find no node and are kept in reserve; others stand in for them"
+        message = (
+            f"{counted(reserved, 'pod finds no node and is', 'pods find no node and are')} kept in reserve;"
+            " others stand in for them"
+        )
         return Reason(Code.IN_RESERVE, message)
     if status.current_revision != status.updated_revision:
         held = sum(partition_of(ws, name, count) for name, count in allocated.items())
         if held and status.updated_ready_replicas >= wanted - held:
-            return Reason(Code.PARTITION, f"partitions of its subsets keep {held} pods at older revisions")
+            return Reason(
+                Code.PARTITION, f"partitions of its subsets keep {counted(held, 'pod')} at older revisions"
+            )
         return Reason(Code.SUBSETS, f"its subsets are not all at revision {status.updated_revision}")
     return None
 

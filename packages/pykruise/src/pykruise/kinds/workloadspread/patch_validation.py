@@ -6,7 +6,7 @@ Pure. Paths start at the patch: `spec.subsets[0].patch.containers[1].image`. A p
 that cannot be merged is not checked further.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pykruise.kinds.workloadspread.injection import tried
@@ -57,3 +57,13 @@ def patch_errors(subset: Subset, target: Mapping[str, Any] | None, *, path: str)
         return
     yield from pod_spec_errors(pod, path)
     yield from toleration_errors(pod.get("tolerations") or (), f"{path}.tolerations")
+
+
+def errors_by_subset(
+    subsets: Iterable[Subset], target: Mapping[str, Any] | None
+) -> Iterator[tuple[str, Cause]]:
+    """Errors of the patches of all subsets, each after the name of its subset."""
+    for number, subset in enumerate(subsets):
+        if subset.patch is not None:
+            for error in patch_errors(subset, target, path=f"spec.subsets[{number}].patch"):
+                yield subset.name, error

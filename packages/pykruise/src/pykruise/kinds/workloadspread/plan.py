@@ -65,13 +65,21 @@ def plan_spread(snapshot: SpreadSnapshot) -> Plan:
 
 
 def _find_waiting(snapshot: SpreadSnapshot) -> Reason | None:
-    """Return the reason to wait: the workload does not exist, or its pods find no node."""
+    """Return the reason to wait: the workload does not exist, a patch makes invalid pods, or pods find no node."""
     target = snapshot.spread.target
     if target is not None and not snapshot.is_there:
         return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} is not there", _NO_TARGET)
+    if snapshot.patch_errors:
+        subset, error = snapshot.patch_errors[0]
+        return Reason(Code.PATCH, f"{error.field}: {error.message}", corrected_patch(subset))
     homeless = (pod for pod in snapshot.pods if pod.is_active and not pod.node_name)
     obstacles = blockers_of(homeless, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return waiting_for_repeated(obstacles)
+
+
+def corrected_patch(subset: str) -> str:
+    """Remedy of a patch that makes invalid pods."""
+    return f"correct the patch of subset {subset}: until then its pods are refused"
 
 
 def _mark_pods(snapshot: SpreadSnapshot, groups: Grouped, value: ComputedSpread) -> Iterator[Chain]:

@@ -11,6 +11,7 @@ from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONE
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import TargetView
@@ -37,6 +38,8 @@ class SpreadSnapshot(Judged, frozen=True, kw_only=True):
     """Nodes of pods without a subset, by name."""
     documents: Mapping[str, Document] = {}
     """Pods without a subset that have a node, by uid, as stored documents."""
+    patch_errors: Sequence[tuple[str, Cause]] = ()
+    """Errors of the pods that subsets' patches make of the workload as it is now, each after its subset's name."""
     has_more: bool = False
     """Whether there are further such pods, for the next plan."""
     versioned: frozenset[str] = DEFAULT_VERSIONED

@@ -14,13 +14,14 @@ from typing import Annotated, Final
 import msgspec
 
 from pykruise.kinds.workloadspread.injection import subset_noted
+from pykruise.kinds.workloadspread.patch_validation import errors_by_subset
 from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot, latest_version
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.versions import version_of_pod, versioned_kinds
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.errors import Cause, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.group_kinds import GroupKind
@@ -95,6 +96,7 @@ async def snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapsh
     except (PathError, WhiteListError) as error:
         raise SpreadGatherError(f"WorkloadSpread {view.key}: {error}") from error
     documents, has_more = await _read_whole_pods(view, facts, read)
+    errors = await _find_patch_errors(view, view.target, read) if facts.is_there else ()
     # The caches may be newer now, and the plan must use their current content.
     spread = read.get(SPREAD_VIEWS, view.key)
     if spread is None:
@@ -115,6 +117,7 @@ async def snapshot(view: SpreadView, read: Read[SpreadSettings]) -> SpreadSnapsh
         latest_is_coming=facts.latest_is_coming,
         nodes=nodes,
         documents=documents,
+        patch_errors=errors,
         has_more=has_more,
         versioned=read.settings.versioned,
         now=read.now(),
@@ -204,6 +207,37 @@ def _list_pods(spread: SpreadView, facts: SpreadFacts, read: Read[SpreadSettings
     if not pods:
         pods = [pod for item in facts.pods if (pod := read.get(POD_VIEWS, Key(item.namespace, item.name)))]
     return [pod for pod in pods if spread.selector is not None and spread.selector.matches(pod.labels)]
+
+
+# ── patches ──────────────────────────────────────────────────────────────
+
+
+class TriedPatches:
+    """Errors of the patches of a WorkloadSpread, and the template and spec that they belong to."""
+
+    def __init__(self) -> None:
+        self.tried: tuple[str, str, int] | None = None
+        """Uid of the workload, digest of its template, and generation of the WorkloadSpread."""
+        self.errors: Sequence[tuple[str, Cause]] = ()
+
+
+async def _find_patch_errors(
+    spread: SpreadView, target: tuple[GroupKind, str], read: Read[SpreadSettings]
+) -> Sequence[tuple[str, Cause]]:
+    """Errors of the pods that the patches make. The workload is read whole when its template, or the patches, have
+    changed; the template of a kind that is not built in is not known."""
+    kind, name = target
+    if kind not in BUILT_IN or not any(subset.patch is not None for subset in spread.subsets):
+        return ()
+    known = await _read_target(kind, Key(spread.namespace, name), read)
+    if known is None:
+        return ()
+    memory = read.memory(TriedPatches)
+    tried = (known.uid, known.template_digest, spread.generation)
+    if memory.tried != tried:
+        document = await _get_reader(read).target(spread)
+        memory.errors, memory.tried = tuple(errors_by_subset(spread.subsets, document)), tried
+    return memory.errors
 
 
 # ── pods that existed before ─────────────────────────────────────────────

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.owners import controller_of
 from pykruise.manager.doctor.findings import Finding, fine, warning
 from pykruise.manager.doctor.live import Live
@@ -24,7 +25,7 @@ async def check_injection(live: Live) -> Sequence[Finding]:
             f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in missed[:SHOWN]
         )
         more = f" and {len(missed) - SHOWN} more" if len(missed) > SHOWN else ""
-        count = "1 pod lacks" if len(missed) == 1 else f"{len(missed)} pods lack"
+        count = counted(len(missed), "pod lacks", "pods lack")
         what = f"{count} the readiness gate {READINESS}, so updates in place do not take them out"
         fix = "recreate them: they were created while the webhooks did not answer, or by another manager"
         return [warning("pods", f"{what} of service: {names}{more}", fix)]

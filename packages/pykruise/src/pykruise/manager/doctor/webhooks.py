@@ -29,6 +29,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, SECRETS, SERVICES, Resource
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.kube.webhooks.reviews import rules_by_path
 from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
@@ -79,7 +80,7 @@ async def check_service(live: Live) -> Sequence[Finding]:
     if not ready:
         what = f"no pod that is ready is behind Service {name}: every write to OpenKruise's kinds is refused"
         return [fault("service", what, f"see the finding of manager; {LOG.format(namespace=live.namespace)}")]
-    return [fine("service", f"{ready} pods are behind {name}")]
+    return [fine("service", f"{counted(ready, 'pod is', 'pods are')} behind {name}")]
 
 
 async def check_certificate(live: Live) -> Sequence[Finding]:

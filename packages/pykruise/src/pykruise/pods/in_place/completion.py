@@ -23,7 +23,7 @@ from pykruise.pods.in_place.pod import (
     running_containers,
     running_statuses,
 )
-from pykruise.pods.in_place.resources import unmet_resources, why_resize_waits
+from pykruise.pods.in_place.resources import is_resize_pending, unmet_resources, why_resize_waits
 from pykruise.pods.in_place.runtime_meta import (
     ContainerMeta,
     lacking_environment,
@@ -84,11 +84,10 @@ def containers_verdict(
         verdict = _environment_verdict(pod, meta)
         if not verdict.is_complete:
             return verdict
-    if state.update_resources and settings.vertical_scaling and (name := unmet_resources(pod)):
-        said = why_resize_waits(pod)
-        return _make_waiting_verdict(
-            f"the node has not given {name} its resources yet{said and f' ({said})'}"
-        )
+    if state.update_resources and settings.vertical_scaling:
+        verdict = _check_resources(pod)
+        if not verdict.is_complete:
+            return verdict
     # The agent reports only regular containers; a sidecar is judged by its image.
     changed_sidecar = any(sidecar.name in state.image_records for sidecar in pod.sidecars)
     if meta is not None and not changed_sidecar and runs_as_specified(pod, meta):
@@ -102,6 +101,17 @@ def _environment_verdict(pod: UpdatablePod, meta: Mapping[str, ContainerMeta] | 
     if name := lacking_environment(pod, meta):
         return _make_waiting_verdict(f"container {name} has not been restarted with its new environment yet")
     return _COMPLETE
+
+
+def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
+    """Whether the resources of the spec are in force. A container that is made again for its image may show those of
+    the spec before the node has granted them, so a resize that the kubelet reports as pending is open whatever else is
+    reported."""
+    name = unmet_resources(pod) or ("the pod" if is_resize_pending(pod) else "")
+    if not name:
+        return _COMPLETE
+    said = why_resize_waits(pod)
+    return _make_waiting_verdict(f"the node has not given {name} its resources yet{said and f' ({said})'}")
 
 
 def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:

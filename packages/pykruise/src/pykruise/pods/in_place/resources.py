@@ -131,6 +131,13 @@ def unmet_resources(pod: UpdatablePod) -> str:
     return ""
 
 
+def is_resize_pending(pod: UpdatablePod) -> bool:
+    """Whether the kubelet reports a resize that it has not granted: `Deferred` or `Infeasible`."""
+    return any(
+        condition.type == "PodResizePending" and condition.status == "True" for condition in pod.conditions
+    )
+
+
 def why_resize_waits(pod: UpdatablePod) -> str:
     """The kubelet's report about a resize without progress, such as `Infeasible: Node didn't have enough cpu`."""
     for condition in pod.conditions:

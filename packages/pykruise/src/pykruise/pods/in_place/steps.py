@@ -10,7 +10,7 @@ write changes nothing.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -37,6 +37,7 @@ from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import short_hash
 
+RESIZE: Final = "resize"
 START_REASON = "StartInPlaceUpdate"
 
 _LATER_BATCH = '"nextContainer'
@@ -98,7 +99,8 @@ def start(
     settings: InPlaceSettings,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
-    """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed.
+    """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed. A resize that
+    restarts nothing comes before not-ready, since the API server may refuse it.
 
     `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
     the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
@@ -120,7 +122,12 @@ def start(
         body = {"metadata": merged_metadata(extra, {"annotations": _without_others(pod, annotations)})}
         return (*writes, PodPatch(body=body, because=because))
     because = f"updated in place to {spec.revision}"
-    writes += _make_batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
+    update = _make_batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
+    if writes and update[0].subresource == RESIZE and not _resize_restarts(pod, wanted):
+        # Were it refused after the pod has left service, the pod would be put back, and leave again, without end.
+        writes.insert(0, update[0])
+        update = update[1:]
+    writes += update
     return _with_check(tuple(writes)) if _has_unreported_image(pod, wanted) else tuple(writes)
 
 
@@ -235,8 +242,11 @@ def _has_unreported_image(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
 
 def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
     """Whether a container restarts; `wanted` must contain only real changes."""
-    if wanted.images or wanted.ref_metadata:
-        return True
+    return bool(wanted.images or wanted.ref_metadata) or _resize_restarts(pod, wanted)
+
+
+def _resize_restarts(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
+    """Whether a container restarts for its resources alone, by its resize policies."""
     live = {container.name: container for container in pod.containers}
     changes = ((live[name], change) for name, change in wanted.resources.items() if name != WHOLE_POD)
     return any(restarts(container, change) for container, change in changes)
@@ -348,7 +358,7 @@ def _make_batch_writes(
     if not (batch.resources and settings.uses_resize):
         return (write,)
     resize = PodPatch(
-        subresource="resize", body={"spec": resize_body(batch.resources)}, because=f"{because}: resources"
+        subresource=RESIZE, body={"spec": resize_body(batch.resources)}, because=f"{because}: resources"
     )
     return (resize, write)
 

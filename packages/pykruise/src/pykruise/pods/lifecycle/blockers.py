@@ -251,9 +251,13 @@ def _find_mount_obstacle(pod: PodView, now: Instant) -> Reason | None:
 
 
 def _find_resize_obstacle(pod: PodView, correction: Correction) -> Reason | None:
-    """The kubelet's answer to a change of cpu or memory that it cannot execute (yet)."""
+    return resize_blocker(pod, correction) if pod.state == LifecycleState.UPDATING else None
+
+
+def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason | None:
+    """The kubelet's answer to a change of cpu or memory that it cannot execute (yet); None: there is none."""
     pending = pod.condition("PodResizePending")
-    if pending is None or pending.status != "True" or pod.state != LifecycleState.UPDATING:
+    if pending is None or pending.status != "True":
         return None
     return Reason(
         _RESIZES.get(pending.reason or "", Code.RESIZE_PENDING),

@@ -39,6 +39,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     ready_since: Instant | None = None
     """Time since which the node is ready; None: it is not ready."""
     is_deleting: bool = False
+    declared_features: frozenset[str] | None = None
+    """Features that its kubelet declares (since Kubernetes 1.35); None: it declares none."""
 
     @property
     def is_virtual(self) -> bool:
@@ -74,7 +76,8 @@ class _Condition(msgspec.Struct, rename="camel"):
     last_transition_time: str | None = None
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, rename="camel"):
+    declared_features: frozenset[str] | None = None
     allocatable: dict[str, str | int | float] | None = None
     conditions: tuple[_Condition, ...] | None = None
 
@@ -103,6 +106,7 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
         allocatable={name: str(amount) for name, amount in allocatable.items()},
         ready_since=_ready_since((node.status.conditions if node.status else None) or ()),
         is_deleting=meta.deletion_timestamp is not None,
+        declared_features=(node.status.declared_features if node.status else None),
     )
 
 

@@ -1,11 +1,11 @@
 """Catalog of this API server: every resource in every version, built in or defined by a live CRD.
 
 data/discovery.json ──┐
-                      ├──▶ Catalog ──▶ CatalogEntry: routing, discovery, OpenAPI, tables, writes all read it
+                      ├──▶ Catalog ──▶ CatalogEntry: read by routing, discovery, OpenAPI, tables and writes
 live CRDs (crds.py) ──┘
 
-The entries are frozen; the catalog changes only through `install` and `remove`, and counts its changes in
-`revision`, so that what is derived from it (discovery, OpenAPI) can be kept until then.
+The entries are frozen. The catalog changes only through `install` and `remove`, and counts its changes in
+`revision`, so that data derived from it (discovery, OpenAPI) can be cached until the next change.
 """
 
 import re
@@ -36,9 +36,9 @@ class ServedColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedScalePaths(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the scale subresource reads and writes, as paths such as `.spec.replicas`.
+    """Paths that the scale subresource reads and writes, such as `.spec.replicas`.
 
-    `selector` is a path to a selector in its string form (custom resources), or empty; `selector_of` a path
+    `selector` is a path to a selector in its string form (custom resources), or empty. `selector_of` is a path
     to a LabelSelector object, or to a plain map of labels (built-in workloads), or empty.
     """
 
@@ -49,7 +49,7 @@ class ServedScalePaths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subresource(msgspec.Struct, frozen=True, kw_only=True):
-    """One subresource as discovery shows it; group, version and kind of what is read and written there."""
+    """One subresource as discovery shows it: the group, version and kind of the objects that it reads and writes."""
 
     name: str
     group: str
@@ -62,19 +62,19 @@ class Converter(Protocol):
     """Conversion between the storage version and a served one. Asynchronous, because a webhook may do it."""
 
     async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
-        """Stored documents in the served version."""
+        """Convert stored documents to the served version."""
         ...
 
     async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
-        """Documents of the served version as they are stored."""
+        """Convert documents of the served version to the storage version."""
         ...
 
 
 class Conversions(Protocol):
-    """Converter of the objects of CRDs."""
+    """Provides the converters for objects of CRDs."""
 
     def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
-        """Between this CRD's storage version and `version`; None: only the apiVersion differs."""
+        """Return the converter between this CRD's storage version and `version`; None: only the apiVersion differs."""
         ...
 
 
@@ -84,9 +84,9 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     strategy: Strategy
     shelf: str
-    """Where its objects are stored; all versions of a resource share one shelf."""
+    """Shelf of the storage that holds the objects; all versions of a resource share one shelf."""
     storage_version: str
-    """The version in which they are stored."""
+    """Version in which the objects are stored."""
     singular: str = ""
     list_kind: str = ""
     short_names: tuple[str, ...] = ()
@@ -94,45 +94,45 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     verbs: tuple[str, ...] = ()
     subresources: Mapping[str, Subresource] = {}
     definition: str = ""
-    """Key into kube/data/merge_keys.json; empty for custom resources, which know no strategic merge."""
+    """Key into kube/data/merge_keys.json; empty for custom resources, which have no strategic merge patch."""
     columns: tuple[ServedColumn, ...] = ()
     scale: ServedScalePaths | None = None
     crd: str = ""
-    """Name of the CRD that defines it; empty when built in."""
+    """Name of the CRD that defines the resource; empty when it is built in."""
     schema: Document | None = None
     """`openAPIV3Schema` of a custom resource's version. Shared: never change it."""
     unconditional_update: bool = True
-    """Whether a PUT without a resourceVersion is taken."""
+    """Whether a PUT without a resourceVersion is accepted."""
     create_on_update: bool = False
     """Whether a PUT of a missing object creates it."""
     returns_deleted: bool = False
-    """Whether DELETE answers with the object rather than a Status when it is gone."""
+    """Whether DELETE answers with the removed object rather than a Status."""
     selectable: tuple[str, ...] = ()
-    """Field paths that field selectors know besides metadata.name and metadata.namespace."""
+    """Field paths that field selectors support besides metadata.name and metadata.namespace."""
     converter: "Converter | None" = None
-    """How stored documents become this version and back; None: only their apiVersion differs."""
+    """Converter between stored documents and this version; None: only their apiVersion differs."""
     served: bool = True
-    """Whether clients reach it. A version of a CRD that is not served can still be converted to and from."""
+    """Whether clients can use it. A version of a CRD that is not served can still be converted to and from."""
     terminating: bool = False
-    """Whether its CRD is being deleted: nothing new may be created."""
+    """Whether its CRD is being deleted, so that no object may be created."""
     facts: tuple[str, ...] = ()
-    """Field paths of the stored document whose values are kept beside it: `selectable`, place by place."""
+    """Field paths of the stored document whose values are stored beside it, in the order of `selectable`."""
     deprecated: bool = False
     deprecation_warning: str = ""
 
     @property
     def api_version(self) -> str:
-        """`apiVersion` of the objects served here."""
+        """`apiVersion` of the objects in this version."""
         return self.resource.api_version
 
     @property
     def is_custom(self) -> bool:
-        """Whether a CRD defines it."""
+        """Whether a CRD defines the resource."""
         return bool(self.crd)
 
     @property
     def storage_api_version(self) -> str:
-        """`apiVersion` of the objects as they are stored."""
+        """`apiVersion` of the stored objects."""
         group = self.resource.group
         return f"{group}/{self.storage_version}" if group else self.storage_version
 
@@ -142,7 +142,7 @@ class Catalog:
 
     def __init__(self, entries: Iterable[CatalogEntry] = (), *, minor: str = NEWEST_MINOR) -> None:
         self.minor = minor
-        """The minor of Kubernetes whose kinds these are."""
+        """Minor version of Kubernetes whose kinds the catalog has."""
         self._entries: dict[tuple[str, str, str], CatalogEntry] = {}
         self._versions: dict[str, dict[str, CatalogEntry]] = {}
         self.revision = 0
@@ -157,15 +157,15 @@ class Catalog:
         return iter(tuple(self._entries.values()))
 
     def of_crd(self, name: str) -> tuple[CatalogEntry, ...]:
-        """The entries a CRD defines (one for each served version)."""
+        """The entries that a CRD defines (one per served version)."""
         return tuple(entry for entry in self._entries.values() if entry.crd == name)
 
     def of_shelf(self, shelf: str) -> CatalogEntry | None:
-        """Any one entry whose objects are on this shelf."""
+        """Return any entry whose objects are on this shelf."""
         return next((entry for entry in self._entries.values() if entry.shelf == shelf), None)
 
     def versions_of(self, shelf: str) -> Mapping[str, CatalogEntry]:
-        """The versions, served or not, of the objects on this shelf, by apiVersion."""
+        """The versions of the objects on this shelf, served or not, by apiVersion."""
         return self._versions.get(shelf, {})
 
     def serves(self, group: str, version: str) -> bool:
@@ -173,7 +173,7 @@ class Catalog:
         return any(known[:2] == (group, version) for known in self._entries)
 
     def groups(self) -> tuple[str, ...]:
-        """Every group, the core group (empty) first, built-in ones next, then those of CRDs by name."""
+        """All groups: the core group (empty) first, then built-in ones, then those of CRDs by name."""
         builtin = dict.fromkeys(entry.resource.group for entry in self._entries.values() if not entry.crd)
         custom = {entry.resource.group for entry in self._entries.values() if entry.crd} - set(builtin)
         return (*builtin, *sorted(custom))
@@ -190,7 +190,9 @@ class Catalog:
         return tuple(entry for key, entry in self._entries.items() if key[:2] == (group, version))
 
     def install(self, entries: Iterable[CatalogEntry]) -> None:
-        """Know these, and serve those that are served; entries of the same group, version and plural are replaced."""
+        """Add these entries, and serve those that are marked as served. They replace entries of the same group,
+        version and plural.
+        """
         for entry in entries:
             resource = entry.resource
             self._versions.setdefault(entry.shelf, {})[entry.api_version] = entry
@@ -199,7 +201,7 @@ class Catalog:
         self.revision += 1
 
     def remove(self, crd: str) -> None:
-        """Serve nothing of this CRD any more."""
+        """Stop serving everything of this CRD."""
         self._entries = {key: entry for key, entry in self._entries.items() if entry.crd != crd}
         self._versions = {
             shelf: kept
@@ -213,7 +215,7 @@ _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def version_priority(version: str) -> tuple[int, int, int, tuple[int, ...]]:
-    """Sort key: v2 over v1 over v2beta1 over v1alpha1 over anything else (greater is preferred)."""
+    """Sort key: v2 before v1 before v2beta1 before v1alpha1 before anything else (greater is preferred)."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (0, 0, 0, tuple(-ord(character) for character in version))
@@ -287,10 +289,10 @@ _WORKLOAD_SCALE: Final = ServedScalePaths(
 def builtin_entries(
     strategy_for: Callable[[Resource], Strategy], *, minor: str = NEWEST_MINOR
 ) -> tuple[CatalogEntry, ...]:
-    """All that a Kubernetes of this minor serves without CRDs, as data/discovery.json and data/tables.json list it."""
-    columns = _tables()
+    """Entries that a Kubernetes of this minor serves without CRDs, from data/discovery.json and data/tables.json."""
+    columns = _read_tables()
     catalog_entries: list[CatalogEntry] = []
-    for group_version, every in _discovery().items():
+    for group_version, every in _read_discovery().items():
         listed = [item for item in every if _is_served(item["name"], minor)]
         group, _, version = group_version.rpartition("/")
         for item in listed:
@@ -298,16 +300,18 @@ def builtin_entries(
                 subresources = {
                     subresource.name: subresource
                     for subresource in (
-                        _subresource(other, group, version)
+                        _build_subresource(other, group, version)
                         for other in listed
                         if other["name"].startswith(f"{item['name']}/")
                     )
                 }
-                catalog_entries.append(_entry(item, group, version, subresources, columns, strategy_for))
+                catalog_entries.append(
+                    _build_entry(item, group, version, subresources, columns, strategy_for)
+                )
     return tuple(catalog_entries)
 
 
-def _entry(
+def _build_entry(
     item: Mapping[str, Any],
     group: str,
     version: str,
@@ -341,7 +345,7 @@ def _entry(
     )
 
 
-def _subresource(item: Mapping[str, Any], group: str, version: str) -> Subresource:
+def _build_subresource(item: Mapping[str, Any], group: str, version: str) -> Subresource:
     return Subresource(
         name=item["name"].partition("/")[2],
         group=item.get("group", group),
@@ -352,13 +356,15 @@ def _subresource(item: Mapping[str, Any], group: str, version: str) -> Subresour
 
 
 FIRST_WITH_RESIZE: Final = "1.32"
-"""... where the gate InPlacePodVerticalScaling is on, as it is in a sandbox of 1.32."""
+"""First minor with pods/resize. In 1.32 it needs the feature gate InPlacePodVerticalScaling, which a sandbox of 1.32
+has on.
+"""
 _FIRST_SERVED: Final[Mapping[str, str]] = {
     "pods/resize": FIRST_WITH_RESIZE,
     "validatingadmissionpolicies": "1.30",
     "validatingadmissionpolicybindings": "1.30",
 }
-"""The minor since which each of these resources is served, where not all minors have it."""
+"""First minor that serves each of these resources, for resources that not all minors have."""
 
 
 def _is_served(name: str, minor: str) -> bool:
@@ -367,16 +373,16 @@ def _is_served(name: str, minor: str) -> bool:
 
 
 @cache
-def _discovery() -> Mapping[str, list[dict[str, Any]]]:
-    discovery: Mapping[str, list[dict[str, Any]]] = orjson.loads(_data("discovery.json"))
+def _read_discovery() -> Mapping[str, list[dict[str, Any]]]:
+    discovery: Mapping[str, list[dict[str, Any]]] = orjson.loads(_read_data("discovery.json"))
     return discovery
 
 
 @cache
-def _tables() -> Mapping[str, tuple[ServedColumn, ...]]:
-    result = orjson.loads(_data("tables.json"))
+def _read_tables() -> Mapping[str, tuple[ServedColumn, ...]]:
+    result = orjson.loads(_read_data("tables.json"))
     return {name: tuple(msgspec.convert(columns, list[ServedColumn])) for name, columns in result.items()}
 
 
-def _data(name: str) -> bytes:
+def _read_data(name: str) -> bytes:
     return package_data("pykruise.sandbox", name)

@@ -1,9 +1,9 @@
-"""Common parts of all requests: storage, catalog, watchers, clock, and the one place where a write is committed.
+"""Common parts of all requests: storage, catalog, watchers, clock, and the one place that commits writes.
 
 reads.py, writes.py, deletion.py, subresources.py, crds.py ──▶ Core ──▶ Storage.commit() ──▶ Hub.publish()
 
-`put` and `remove` do not wait between looking and writing, so a caller that checked an object before, without
-awaiting in between, has checked what is written.
+`put` and `remove` do not await between reading and writing. If the caller does not await either, the object that it
+has checked is the one that the write replaces.
 """
 
 import random
@@ -68,7 +68,7 @@ class Core:
         self.service_accounts = service_accounts
         """Whether pods get the service account of their namespace, and a volume with its token."""
         self.checks_accounts = checks_accounts
-        """Whether a pod that names a service account other than `default` is refused while it does not exist."""
+        """Whether a pod is refused while the service account that it names (other than `default`) does not exist."""
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
         self.tokens = Tokens(storage.get, clock=clock, rng=rng)
@@ -87,16 +87,16 @@ class Core:
         self._listeners.setdefault(shelf, []).append(listener)
 
     def get(self, entry: CatalogEntry, namespace: str, name: str) -> Stored | None:
-        """The object as stored."""
+        """Return the stored object."""
         return self.storage.get(entry.shelf, Key(namespace, name))
 
     async def load(self, entry: CatalogEntry, stored: Stored) -> Document:
-        """A fresh document of the object in the entry's version."""
+        """Decode a fresh document of the object in the entry's version."""
         return await self.from_storage(entry, decode(stored.raw))
 
     def beside(self, entry: CatalogEntry, stored: Stored, doc: Document, shared: Set[str]) -> Document:
-        """Another document of an object of which there is one in the entry's version already. These members it
-        has in common with that one.
+        """Return a second document of an object that has already been decoded in the entry's version. The members in
+        `shared` are shared with the first document.
         """
         parts = _MEMBERS.decode(stored.raw)
         other = {
@@ -107,31 +107,31 @@ class Core:
         return other
 
     async def from_storage(self, entry: CatalogEntry, doc: Document) -> Document:
-        """A stored document in the entry's version; it may be changed."""
+        """Convert a stored document to the entry's version. The caller may change the result."""
         if entry.converter is not None:
             return (await entry.converter.from_storage([doc]))[0]
         doc["apiVersion"] = entry.api_version
         return doc
 
     async def show(self, entry: CatalogEntry, raw: bytes) -> bytes:
-        """Stored bytes in the entry's version."""
+        """Convert stored bytes to the entry's version."""
         if entry.converter is not None:
             return encode_object((await entry.converter.from_storage([decode(raw)]))[0])
         return relabel(raw, entry.api_version)
 
     async def answer(self, call: Call, stored: Stored) -> bytes:
-        """Stored object in the form that the call requests: in its version, with managedFields or without."""
+        """Return the stored object in the form that the call requests: its version, with or without managedFields."""
         raw = await self.show(call.entry, stored.raw)
         return self.ownership.show(call.entry, raw, stored) if call.shows_managed else raw
 
     def preview(self, call: Call, doc: Document, managed: bytes, *, stored: Stored | None = None) -> bytes:
-        """A document that is not stored, as the call wants to see it. `stored`: the object that it would change."""
+        """Encode an unstored document in the form that the call requests. `stored`: the object that it would change."""
         if call.shows_managed:
             doc = self.ownership.added(call.entry, doc, managed, stored=stored)
         return encode_object(doc)
 
     async def for_storage(self, entry: CatalogEntry, doc: Document) -> Document:
-        """A document of the entry's version as it is to be stored."""
+        """Convert a document of the entry's version to its stored form."""
         if entry.converter is not None:
             return (await entry.converter.to_storage([doc]))[0]
         if doc.get("apiVersion") != entry.storage_api_version:
@@ -141,10 +141,10 @@ class Core:
     def put(
         self, entry: CatalogEntry, old: Stored | None, doc: Document, *, managed: bytes | None = None
     ) -> Stored:
-        """Commit the document (in its storage version, without managedFields). Returns what is stored.
+        """Commit the document (in its storage version, without managedFields). Return the stored object.
 
-        `managed`: who owns its fields; None: as before. What would change nothing is not written: `old`
-        comes back, and there is no event of it.
+        `managed`: the owners of its fields; None: as before. A write without a change is not committed: the result is
+        `old`, and there is no event.
         """
         metadata = doc["metadata"]
         if managed is None:
@@ -166,26 +166,26 @@ class Core:
             revision=revision,
             uid=metadata.get("uid") or "",
             labels=metadata.get("labels") or NO_LABELS,
-            fields=self._extractor(entry.facts)(doc),
+            fields=self._extractor_of(entry.facts)(doc),
             managed=managed,
         )
         self._commit(StorageChange(revision, entry.shelf, old, stored))
         return stored
 
     def remove(self, entry: CatalogEntry, stored: Stored) -> bytes:
-        """Commit the removal. Returns the object as it was, with the revision of its removal."""
+        """Commit the removal. Return the last state of the object, with the revision of its removal."""
         revision = self.storage.revision + 1
         self._commit(StorageChange(revision, entry.shelf, stored, None))
         return with_revision(stored, revision)
 
     def _commit(self, change: StorageChange) -> None:
         self.storage.commit(change)
-        self.hub.publish(change, self._triggers(change) if self.hub.has_watchers(change.shelf) else ())
+        self.hub.publish(change, self._triggers_of(change) if self.hub.has_watchers(change.shelf) else ())
         for listener in tuple(self._listeners.get(change.shelf, ())):
             listener(change)
 
-    def _triggers(self, change: StorageChange) -> list[tuple[str, str]]:
-        """Everything a concerned watcher may stand under."""
+    def _triggers_of(self, change: StorageChange) -> list[tuple[str, str]]:
+        """All triggers under which a watcher of this change may be registered."""
         stored = change.new or change.old
         assert stored is not None
         triggers = [_EVERYTHING, ("metadata.name", stored.key.name)]
@@ -196,7 +196,7 @@ class Core:
             triggers += [(_BY_NODE, node) for node in dict.fromkeys(nodes)]
         return triggers
 
-    def _extractor(self, facts: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+    def _extractor_of(self, facts: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
         extractor = self._extractors.get(facts)
         if extractor is None:
             extractor = self._extractors[facts] = fields_extractor(facts)
@@ -204,7 +204,7 @@ class Core:
 
 
 def trigger_of(entry: CatalogEntry, namespace: str, selection: Selection) -> tuple[str, str]:
-    """Where a watcher stands in the hub: the most selective thing that its selection fixes."""
+    """Return the trigger under which the hub registers a watcher: the most selective value that its selection fixes."""
     name = selection.required("metadata.name")
     if name is not None:
         return ("metadata.name", name)

@@ -5,8 +5,8 @@ path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ LineSt
 
     routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ Response
 
-Nothing here needs a task of its own. Whatever a client sends, the answer is an object or a Status: an error
-that is no refusal is logged and becomes a 500.
+The server starts no tasks. Every answer is an object or a Status: an unexpected exception is logged and becomes a
+500.
 """
 
 import logging
@@ -106,15 +106,15 @@ _LIKE_OBJECT: Final = ("status", "resize", "ephemeralcontainers")
 
 
 class ApiServer:
-    """One API server with its storage, holding the namespaces every cluster starts with.
+    """One API server with its storage, which has the namespaces that every cluster starts with.
 
-    `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission`
-    replaces that chain altogether. `conversions` convert the objects of CRDs. `watch_buffer` is how many
-    events a watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields.
-    With `rbac`, users may do what roles say; without it, all users may do everything. With `service_accounts`, new
-    pods get an account and a volume with its token. With `checks_accounts`, a pod that names a service account other
-    than `default` is refused while the account does not exist. `kubernetes` is the minor whose fields, defaults and
-    rules it has.
+    `reviewers` review writes in the given order, mutating ones before validating ones. `admission`
+    replaces them altogether. `conversions` convert the objects of CRDs. `watch_buffer` is the number of events that a
+    watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields. With `rbac`,
+    users may do what their roles allow; without it, all users may do everything. With `service_accounts`, new pods
+    get an account and a volume with its token. With `checks_accounts`, a pod is refused while the service account
+    that it names (other than `default`) does not exist. `kubernetes` is the minor that decides fields, defaults and
+    rules.
     """
 
     def __init__(
@@ -168,17 +168,17 @@ class ApiServer:
 
     @property
     def storage(self) -> Storage:
-        """Where objects are kept."""
+        """Storage of the objects."""
         return self._core.storage
 
     def stats(self) -> HubStats:
-        """How the watches are."""
+        """Counts of the watches."""
         return self._core.hub.stats()
 
     def restore(self, resource: Resource, documents: Iterable[Document]) -> None:
-        """Put objects into the storage as they were stored elsewhere: uids, times and status stay.
+        """Store objects as another server stored them: uids, times and status stay.
 
-        Nothing is asked: no defaults, no validation, no admission. For copies of a cluster, before its parts run.
+        There are no defaults, no validation and no admission. For copies of a cluster, before its components run.
         Raises KeyError for a resource that is not served.
         """
         entry = self._core.catalog.entry(resource.group, resource.version, resource.plural)
@@ -191,12 +191,12 @@ class ApiServer:
             self._core.put(entry, None, doc)
 
     def count_quotas(self) -> None:
-        """Keep the status of ResourceQuotas from now on, as the controller manager of a cluster does."""
+        """Start to maintain the status of ResourceQuotas, as the controller manager of a cluster does."""
         if not self._core.limits.keeps_books:
             QuotaBooks(self._core)
 
     def close(self) -> None:
-        """End all watches; what they have buffered is still delivered."""
+        """End all watches. Their buffered events are still delivered."""
         self._core.hub.end()
 
     # --- requests
@@ -213,25 +213,25 @@ class ApiServer:
         user: User = ADMIN,
         managed_fields: bool = True,
     ) -> Response:
-        """Answer one request. Never raises but for cancellation.
+        """Answer one request. Never raises, except for cancellation.
 
-        `path` is percent-encoded, `query` is not; header names are lower case. Watches go to `stream`. Who
-        has no use for managedFields in answers is served faster without them.
+        `path` is percent-encoded, `query` is not; header names are in lower case. Use `stream` for watches. Answers
+        without managedFields are faster.
         """
         query, headers = query or {}, headers or {}
         try:
-            who = _Who(self._admitted(user, method, path, query, headers), managed_fields)
-            return await self._answer(method, path, query, headers, body, who)
+            who = _Who(self._authorize(user, method, path, query, headers), managed_fields)
+            return await self._answer_call(method, path, query, headers, body, who)
         except Refusal as refusal:
-            return _refused(refusal)
+            return _refusal_response(refusal)
         except RecursionError:
-            return _refused(bad_request("the object is nested too deep"))
+            return _refusal_response(bad_request("the object is nested too deep"))
         except Exception as err:
             _LOG.exception("%s %s failed", method, path)
-            return _refused(internal_error(f"{type(err).__name__}: {err}"))
+            return _refusal_response(internal_error(f"{type(err).__name__}: {err}"))
 
     def is_stream(self, method: str, path: str, query: Mapping[str, str]) -> bool:
-        """Whether a request is a watch or follows a log, and so belongs to `stream`."""
+        """Whether a request is a watch or follows a log, so that it needs `stream`."""
         return method == "GET" and (self._is_watch(path, query) or (_is_log(path) and flag(query, "follow")))
 
     def _is_watch(self, path: str, query: Mapping[str, str]) -> bool:
@@ -253,31 +253,31 @@ class ApiServer:
     ) -> LineStream | Response:
         """Open a watch, or a log to follow. Read its lines (without line ends) and close it with `aclose`.
 
-        What is refused gives the Response to answer with. Never raises but for cancellation.
+        A refused request returns its Response. Never raises, except for cancellation.
         """
         query, headers = query or {}, headers or {}
         try:
-            who = _Who(self._admitted(user, "GET", path, query, headers), managed_fields)
+            who = _Who(self._authorize(user, "GET", path, query, headers), managed_fields)
             result = route(self._core.catalog, path)
             if result is None:
                 raise page_not_found()
-            call = _call("GET", result, query, headers, None, who)
+            call = _build_call("GET", result, query, headers, None, who)
             if result.subresource == "log" and not flag(query, "watch"):
                 log = await logs.follow_log(self._core, call)
-                return self._response(call, log) if isinstance(log, CallAnswer) else log
+                return self._build_response(call, log) if isinstance(log, CallAnswer) else log
             if result.subresource:
                 raise method_not_allowed()
             return reads.watch(self._core, call)
         except Refusal as refusal:
-            return _refused(refusal)
+            return _refusal_response(refusal)
         except Exception as err:
             _LOG.exception("watch of %s failed", path)
-            return _refused(internal_error(f"{type(err).__name__}: {err}"))
+            return _refusal_response(internal_error(f"{type(err).__name__}: {err}"))
 
-    def _admitted(
+    def _authorize(
         self, user: User, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> User:
-        """User that the request acts as, if the user may do what it asks for. Raises Refusal (403)."""
+        """Return the user that the request acts as, if that user is allowed to send it. Raises Refusal (403)."""
         authorizer = self._core.authorizer
         user = acting_as(user, headers, authorizer)
         if authorizer is not None and not user.is_master:
@@ -285,10 +285,10 @@ class ApiServer:
         return user
 
     def user_of(self, token: str) -> User | None:
-        """The service account of that token; None: it is unknown."""
+        """Return the service account of the token; None when the token is unknown."""
         return self._core.tokens.user_of(token)
 
-    async def _answer(
+    async def _answer_call(
         self,
         method: str,
         path: str,
@@ -302,17 +302,17 @@ class ApiServer:
             return self._outside_resources(method, path, headers)
         if method == "GET" and self._is_watch(path, query):
             raise bad_request("a watch is a stream: this endpoint answers single requests")
-        call = _call(method, result, query, headers, body, who)
+        call = _build_call(method, result, query, headers, body, who)
         if call.entry.deprecated:
             call.warnings.append(call.entry.deprecation_warning)
-        action = self._action(call)
+        action = self._find_action(call)
         answer = await action(self._core, call)
         if call.entry.shelf == CRD_SHELF and method == "DELETE" and not call.dry_run:
             await self._end_definitions()
-        return self._response(call, answer)
+        return self._build_response(call, answer)
 
-    def _action(self, call: Call) -> Action:
-        """Function that carries the call out. Raises Refusal (405) when the resource does not take it."""
+    def _find_action(self, call: Call) -> Action:
+        """Return the function that executes the call. Raises Refusal (405) when the resource does not support it."""
         entry = call.entry
         if call.subresource:
             known = entry.subresources.get(call.subresource)
@@ -340,14 +340,14 @@ class ApiServer:
         return applying.apply if verb == "patch" and is_apply(call) else action
 
     async def _bind_by_body(self, core: Core, call: Call) -> CallAnswer:
-        """The old way to bind: POST to the collection of bindings."""
+        """Bind a pod in the old way: POST to the collection of bindings."""
         from msgspec.structs import replace
 
         pods = core.catalog.entry("", "v1", "pods")
         assert pods is not None
         return await subresources.bind(core, replace(call, entry=pods))
 
-    def _response(self, call: Call, answer: CallAnswer) -> Response:
+    def _build_response(self, call: Call, answer: CallAnswer) -> Response:
         body = answer.body
         if answer.content_type or answer.status == 204:
             return Response(answer.status, {"content-type": answer.content_type}, body)
@@ -361,18 +361,18 @@ class ApiServer:
         return Response(answer.status, headers, body)
 
     def _outside_resources(self, method: str, path: str, headers: Mapping[str, str]) -> Response:
-        """Health, discovery and OpenAPI: what is not a resource."""
+        """Answer a path that is not a resource: health, discovery or OpenAPI."""
         first = path.split("/", 2)[1] if path.startswith("/") else ""
         if method not in _GET:
             raise page_not_found() if first not in _HEALTH else method_not_allowed()
         if first in _HEALTH:
             return Response(200, _TEXT, b"ok")
         if first in ("api", "apis", "version"):
-            doc = self._discovery(path, headers.get("accept") or "")
+            doc = self._answer_discovery(path, headers.get("accept") or "")
             if doc is not None:
                 return Response(200, {**_HEADERS, "content-type": _discovery_type(doc)}, orjson.dumps(doc))
         if first == "openapi":
-            data = self._openapi(path)
+            data = self._answer_openapi(path)
             if data is not None:
                 return Response(200, _HEADERS, data)
         if not self._serves_below(path):
@@ -380,8 +380,8 @@ class ApiServer:
         raise page_not_found()
 
     def _serves_below(self, path: str) -> bool:
-        """Whether the path is served: a built-in group, whatever the version, or a version that
-        a CRD serves. Who does not find a resource there tells so by a Status.
+        """Whether the path belongs to a served group: a built-in group in any version, or a version that a CRD
+        serves. A missing resource below it is reported by a Status.
         """
         parts = path.strip("/").split("/")
         if parts[0] == "api":
@@ -392,17 +392,17 @@ class ApiServer:
         entries = [entry for entry in self._core.catalog.entries() if entry.resource.group == group]
         return any(not entry.is_custom or entry.resource.version == version for entry in entries)
 
-    def _discovery(self, path: str, accept: str) -> Document | None:
+    def _answer_discovery(self, path: str, accept: str) -> Document | None:
         from pykruise.sandbox.apiserver.requests.discovery import discovery_answer
 
         return discovery_answer(path.rstrip("/") or "/", accept, self._core.catalog)
 
-    def _openapi(self, path: str) -> bytes | None:
+    def _answer_openapi(self, path: str) -> bytes | None:
         from pykruise.sandbox.apiserver.requests.openapi import openapi_answer
 
         return openapi_answer(path, self._core.catalog)
 
-    # --- beginnings and ends
+    # --- start and end
     # --------------------------------------------------------------------------------------
 
     def _make_first_namespaces(self) -> None:
@@ -427,7 +427,7 @@ class ApiServer:
         }
 
     async def _end_definitions(self) -> None:
-        """Delete the objects of CRDs that are being deleted; with the last one the CRD goes."""
+        """Delete the objects of terminating CRDs. A CRD is removed after its last object."""
         ending = {entry.crd: entry for entry in self._core.catalog.entries() if entry.terminating}
         for name, entry in ending.items():
             for stored in self._core.storage.scan(entry.shelf).items:
@@ -445,14 +445,14 @@ class ApiServer:
 
 
 class _Who(NamedTuple):
-    """User of a request, and the requested form."""
+    """User of a request, and whether the answer has managedFields."""
 
     user: User
     managed_fields: bool
 
 
 def _is_log(path: str) -> bool:
-    """Whether that is where the log of a pod is: /api/v1/namespaces/NS/pods/NAME/log."""
+    """Whether the path is the log of a pod: /api/v1/namespaces/NS/pods/NAME/log."""
     parts = path.split("/")
     return len(parts) == 8 and parts[5] == "pods" and parts[7] == "log"
 
@@ -463,7 +463,7 @@ def _strategy_for(resource: Resource, *, release: Release) -> Strategy:
     return builtin.strategy_for(resource, release)
 
 
-def _call(
+def _build_call(
     method: str,
     value: Route,
     query: Mapping[str, str],
@@ -486,7 +486,7 @@ def _call(
     )
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refusal_response(refusal: Refusal) -> Response:
     doc = status_document(refusal.status, continue_token=refusal.continue_token)
     headers = _HEADERS
     details = refusal.status.details
@@ -496,13 +496,13 @@ def _refused(refusal: Refusal) -> Response:
 
 
 def _warning_header(warnings: Sequence[str]) -> str:
-    """RFC 7234 Warning values; several in one header, without repeats."""
+    """RFC 7234 Warning values: all in one header, without duplicates."""
     texts = dict.fromkeys(warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)
     return ", ".join(f'299 - "{text}"' for text in texts)
 
 
 def _discovery_type(doc: Document) -> str:
-    """Aggregated discovery says what it is in its media type."""
+    """Media type of a discovery document. Aggregated discovery has its own."""
     if str(doc.get("kind", "")).startswith("APIGroupDiscovery"):
         version = str(doc.get("apiVersion", "")).rpartition("/")[2] or "v2"
         return f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"

@@ -1,4 +1,4 @@
-"""The controllers that every Kubernetes brings: what kube-controller-manager does, as far as the sandbox has it.
+"""The controllers of every Kubernetes cluster: the work of kube-controller-manager, as far as the sandbox has it.
 
 each module: snapshot() ──▶ plan_…(), pure ──▶ WORK;   known.py: all of them ──▶ manager.py: one Operator
 """

@@ -1,10 +1,11 @@
-"""HorizontalPodAutoscalers: they scale what they name by a metric that a script says, as pods here use nothing.
+"""HorizontalPodAutoscalers: they scale their target by a metric from an annotation, because simulated pods use no
+resources.
 
 annotation sandbox.pykruise.io/metric ──▶ wanted_replicas() ──▶ PATCH <workload>/scale, and the status
 
-The annotation has the present value of the metric, an average over the pods: percent of what they ask for, or an amount
-of the metric (`150m`). Rule: Kubernetes' horizontal controller with one metric. What makes it wait (windows,
-policies) is not here: it looks every 15 seconds, and goes where the metric says.
+The annotation has the present value of the metric, as an average over the pods: a percentage of their requests, or a
+quantity of the metric (`150m`). Same rule as Kubernetes' horizontal controller with one metric, but without delays
+(windows, policies): every 15 seconds the controller scales to the metric.
 """
 
 import math
@@ -35,32 +36,33 @@ from pykruise.sandbox.inventory import discover
 AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 
 METRIC: Final = "sandbox.pykruise.io/metric"
-"""Annotation of a HorizontalPodAutoscaler: what its metric is now."""
+"""Annotation of a HorizontalPodAutoscaler with the present value of its metric."""
 
 TOLERANCE: Final = 0.1
-"""How far from its target the metric may be without a change."""
+"""Largest relative difference between metric and target that causes no scaling."""
 
 EVERY_S: Final = 15.0
 
 
 def wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: str) -> int:
-    """How many pods the autoscaler wants where there are `current`. Without a metric that can be read: as many as
-    there are, within its bounds."""
-    target, value = _target(spec), _number(metric)
+    """Return the number of pods that the autoscaler wants when there are `current` ones. Without a valid metric the
+    number stays, within the bounds.
+    """
+    target, value = _target_of(spec), _parse_number(metric)
     wanted = current
     if target and value is not None and current:
         ratio = value / target
         if abs(ratio - 1) > TOLERANCE:
             wanted = math.ceil(current * ratio)
     if not current:
-        return 0  # scaled to nothing by hand: it is off
+        return 0  # scaled to 0 manually, which disables the autoscaler
     least, most = int(spec.get("minReplicas") or 1), int(spec["maxReplicas"])
     return max(least, min(wanted, most))
 
 
 def current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Document] | None:
-    """The metric as the status shows it, which is its first; None where it is not said."""
-    value, metrics = _number(metric), spec.get("metrics") or ()
+    """The first metric as the status shows it; None when the annotation has no valid value."""
+    value, metrics = _parse_number(metric), spec.get("metrics") or ()
     if value is None or not metrics:
         return None
     kind = str(metrics[0]["type"])
@@ -74,25 +76,25 @@ def current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Document] |
     return [{"type": kind, field: {**source, "current": result}}]
 
 
-def _target(spec: Mapping[str, Any]) -> float | None:
-    """Target of its first metric; 80 percent of the CPU where it has none."""
+def _target_of(spec: Mapping[str, Any]) -> float | None:
+    """Target of the first metric; 80 percent of the CPU when there is no metric."""
     for metric in spec.get("metrics") or ():
         for source in metric.values():
             result = source.get("target") if isinstance(source, Mapping) else None
             if result:
                 said = result.get("averageUtilization", result.get("averageValue", result.get("value")))
-                return _number(str(said))
+                return _parse_number(str(said))
     return 80.0
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         return float(parse_quantity(text))
     except ValueError:
         return None
 
 
-def _unable(autoscaler: DocumentView, message: str, now: Instant) -> Document:
+def _status_without_scale(autoscaler: DocumentView, message: str, now: Instant) -> Document:
     if any(condition.get("message") == message for condition in autoscaler.status.get("conditions") or ()):
         return autoscaler.status
     condition = {
@@ -119,12 +121,12 @@ class AutoscalerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     autoscaler: DocumentView
     scaled: Scaled | None
     problem: str = ""
-    """Why what it names has no scale that can be read."""
+    """Why the scale of the target cannot be read."""
     now: Instant
 
 
 async def snapshot(autoscaler: DocumentView, read: Read[Any]) -> AutoscalerSnapshot | None:
-    """The scale is asked for, as it is of any kind."""
+    """Read the target's scale from the API server, because the target can be of any kind."""
     if autoscaler.is_deleting:
         return None
     try:
@@ -135,7 +137,9 @@ async def snapshot(autoscaler: DocumentView, read: Read[Any]) -> AutoscalerSnaps
 
 
 async def _scale_of(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
-    """Raises LookupError for a kind that is not there, ApiError for an object."""
+    """Read the target's scale. Raises LookupError when the kind does not exist, ApiError when the object cannot be
+    read.
+    """
     target = autoscaler.spec["scaleTargetRef"]
     inventory = await discover(read.live)
     resource = inventory.find(api_version=target.get("apiVersion", ""), kind=target["kind"])
@@ -147,10 +151,10 @@ async def _scale_of(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
 
 
 def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
-    """A scale, where the metric says so, and then the status."""
+    """Scale the target if the metric requires it, then write the status."""
     autoscaler, scaled = snapshot.autoscaler, snapshot.scaled
     if scaled is None:
-        status = _unable(autoscaler, snapshot.problem, snapshot.now)
+        status = _status_without_scale(autoscaler, snapshot.problem, snapshot.now)
         return Plan(status=status, requeue_after_s=EVERY_S)
     metric = autoscaler.annotations.get(METRIC, "")
     wanted = wanted_replicas(autoscaler.spec, current=scaled.replicas, metric=metric)
@@ -165,13 +169,13 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
         return Plan(status=status, requeue_after_s=EVERY_S)
     status["lastScaleTime"] = format_time(snapshot.now)
     steps = (
-        _rescaled(scaled, wanted, metric),
+        _scale_step(scaled, wanted, metric),
         status_step(AUTOSCALERS, autoscaler, status, because="it says what was found, and what is wanted"),
     )
     return Plan(stages=in_order("scale", steps), requeue_after_s=EVERY_S)
 
 
-def _rescaled(scaled: Scaled, wanted: int, metric: str) -> Step:
+def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
     action = Patch(
         resource=scaled.resource,
         key=scaled.key,
@@ -187,7 +191,9 @@ AUTOSCALER_VIEWS: Final = documents(AUTOSCALERS)
 
 
 def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
-    """Its own status enqueues it only with the next look: pods that have just come change the average first."""
+    """Keys for a changed autoscaler. A change of its own status does not enqueue it, because new pods first change
+    the average.
+    """
     old, new = change.old, change.new
     if old is None or new is None or (old.spec, old.annotations) != (new.spec, new.annotations):
         return (change.key,)

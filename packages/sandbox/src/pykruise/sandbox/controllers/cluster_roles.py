@@ -1,8 +1,8 @@
-"""ClusterRoles that are made of others: `view` has the rules of all that are labelled for it.
+"""Aggregated ClusterRoles: `view` has the rules of all ClusterRoles with its label.
 
 ClusterRole with an aggregationRule + all ClusterRoles ──▶ aggregated() ──▶ PATCH of its rules
 
-Rule: Kubernetes' clusterrole-aggregation controller.
+Same rule as Kubernetes' clusterrole-aggregation controller.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,14 +37,14 @@ class ClusterRoleSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(role: DocumentView, read: Read[Any]) -> ClusterRoleSnapshot | None:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     if "aggregationRule" not in role.doc:
         return None
     return ClusterRoleSnapshot(role=role, roles=read.all(ROLE_VIEWS), now=read.now())
 
 
 def plan_role(snapshot: ClusterRoleSnapshot) -> Plan:
-    """The role's rules, where they are others."""
+    """Write the role's rules when they differ."""
     rules = aggregated(snapshot.role, snapshot.roles)
     if rules == (snapshot.role.doc.get("rules") or []):
         return Plan()
@@ -53,7 +53,7 @@ def plan_role(snapshot: ClusterRoleSnapshot) -> Plan:
 
 
 def aggregated(role: DocumentView, roles: Iterable[DocumentView]) -> list[Document]:
-    """The rules of all other roles that the role selects, in the order of their names, each once."""
+    """The rules of all other roles that the role selects, in the order of their names and without duplicates."""
     said: Mapping[str, Any] = role.doc["aggregationRule"]
     selectors = [selector_from(each) for each in said.get("clusterRoleSelectors") or ()]
     result: list[Document] = []
@@ -64,7 +64,7 @@ def aggregated(role: DocumentView, roles: Iterable[DocumentView]) -> list[Docume
 
 
 def _aggregating(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
-    """Any role may be a part of any other."""
+    """Enqueue all aggregated roles, because any role may be a part of any other."""
     return (role.key for role in around.all(ROLE_VIEWS) if "aggregationRule" in role.doc)
 
 

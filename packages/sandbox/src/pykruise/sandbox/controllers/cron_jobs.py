@@ -1,10 +1,10 @@
-"""CronJobs: Jobs made by the clock.
+"""CronJobs: create Jobs on a schedule.
 
 CronJob + its Jobs ──▶ snapshot() ──▶ plan_cron_job() ──▶ old Jobs deleted ──▶ a Job created
-                                                      ──▶ status: Jobs that began, and that ended
+                                                      ──▶ status: Jobs that started, and that ended
 
-A Job that is there is noted by the plan after the one that made it. Rules: Kubernetes' cron job controller. Of several
-times that were missed only the latest is made up for.
+A new Job is recorded in the status by the plan after the one that created it. Same rules as Kubernetes' cron job
+controller. If several times were missed, only the latest is made up for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,13 +50,13 @@ class CronJobDue(msgspec.Struct, frozen=True, kw_only=True):
     """Due times of the schedule."""
 
     at: Instant | None = None
-    """The latest time that has come and that no Job was noted for."""
+    """The latest due time without a recorded Job."""
     missed: int = 0
-    """How many times there were about, that one among them."""
+    """Approximate number of missed times, including `at`."""
     next_s: float | None = None
     """Seconds until the next time."""
     problem: str = ""
-    """Why the schedule cannot be read."""
+    """Error of the schedule; empty when it is valid."""
 
 
 class CronJobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,12 +67,12 @@ class CronJobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that it owns."""
     due: CronJobDue
     namesake: DocumentView | None
-    """The Job, of whatever owner, that has the name of the one that is due."""
+    """The Job, of any owner, that has the name of the due Job."""
     now: Instant
 
 
 async def snapshot(cron: DocumentView, read: Read[Any]) -> CronJobSnapshot:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     now = read.now()
     due = due_of(cron, now=now)
     namesake = None
@@ -84,7 +84,7 @@ async def snapshot(cron: DocumentView, read: Read[Any]) -> CronJobSnapshot:
 
 
 def due_of(cron: DocumentView, *, now: Instant) -> CronJobDue:
-    """Due times now; none while the CronJob is suspended or being deleted."""
+    """The present due times; none while the CronJob is suspended or being deleted."""
     if cron.is_deleting or cron.spec.get("suspend"):
         return CronJobDue()
     try:
@@ -102,12 +102,12 @@ def due_of(cron: DocumentView, *, now: Instant) -> CronJobDue:
 
 
 def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
-    """Note what began and ended; delete old Jobs; start the one that is due."""
+    """Record Jobs that started and ended, delete old Jobs, and create the Job that is due."""
     cron, due = snapshot.cron, snapshot.due
     status = deep_copy(cron.status)
     ended = list(_note_ends(status, snapshot.jobs))
     gone = _outdated(cron, snapshot.jobs)
-    said = list(_problems(due))
+    said = list(_problem_notes(due))
     start = False
     if due.at is not None:
         if snapshot.namesake is not None:
@@ -124,13 +124,13 @@ def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
     if "active" in status:
         uids = {job.uid for job in gone}
         status["active"] = [item for item in status["active"] if item.get("uid") not in uids]
-    # What has ended is said once, with the status that has it no more.
+    # Ended Jobs are reported once, with the status that no longer lists them.
     because = "Jobs have ended"
     noted = status_step(CRON_JOBS, cron, status, because=because, notes=ended) if ended else None
     stages = (
         *in_order(REPORT_STATUS, [noted]),
-        *each(DELETE, [(job.name, _deleted(job)) for job in gone]),
-        *(in_order(CREATE, [_created(cron, due.at)]) if start and due.at is not None else ()),
+        *each(DELETE, [(job.name, _delete_job(job)) for job in gone]),
+        *(in_order(CREATE, [_create_job(cron, due.at)]) if start and due.at is not None else ()),
     )
     return Plan(
         stages=stages,
@@ -140,7 +140,7 @@ def plan_cron_job(snapshot: CronJobSnapshot) -> Plan:
     )
 
 
-def _problems(due: CronJobDue) -> Iterator[Note]:
+def _problem_notes(due: CronJobDue) -> Iterator[Note]:
     if due.problem:
         yield warning("UnparseableSchedule", due.problem)
     if due.missed > _MANY:
@@ -151,7 +151,7 @@ def _problems(due: CronJobDue) -> Iterator[Note]:
 
 
 def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]:
-    """Take Jobs that ended or went out of the active ones, and note when the last one succeeded."""
+    """Remove Jobs that ended or disappeared from the active ones, and record the last successful time."""
     active = {item.get("uid"): item for item in status.get("active") or ()}
     known = {job.uid: job for job in jobs}
     for uid, value in list(active.items()):
@@ -171,7 +171,7 @@ def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]
 
 
 def _note_start(status: Document, job: DocumentView, due: Instant) -> None:
-    """Count a Job among the active ones, and its time as come."""
+    """Add a Job to the active ones, and record its time."""
     reference = {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,
@@ -200,7 +200,9 @@ def _outdated(cron: DocumentView, jobs: Sequence[DocumentView]) -> list[Document
 
 
 def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple[Instant | None, int]:
-    """The latest time that is due and was not begun in time, and how many there were about."""
+    """Return the latest due time that is not recorded yet and within the deadline, and the approximate number of such
+    times.
+    """
     since = instant_of(cron.status.get("lastScheduleTime") or cron.created_at, default=now)
     deadline_s = cron.spec.get("startingDeadlineSeconds")
     if deadline_s is not None:
@@ -212,7 +214,7 @@ def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple
     if second is None or second > now:
         return first, 1
     missed = int((now - first) // (second - first)) + 1
-    # Near its end: the times between are many, and none of them counts.
+    # Start near the end of the interval, because the many times in between do not count.
     due, moment = first, schedule.next(max(since, first + (missed - 2) * (second - first)))
     while moment is not None and moment <= now:
         due, moment = moment, schedule.next(moment)
@@ -220,12 +222,12 @@ def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple
 
 
 def job_name(cron: DocumentView, due: Instant) -> str:
-    """The name of the Job for a time: the minute is in it, so that none is made twice."""
+    """Name of the Job for a time. It contains the minute, so that no Job is created twice."""
     return f"{cron.name}-{int(due // 60)}"
 
 
 def job_from(cron: DocumentView, due: Instant) -> Document:
-    """The Job for a time."""
+    """Build the Job for a time."""
     template: Document = cron.spec.get("jobTemplate") or {}
     metadata: Document = template.get("metadata") or {}
     zone = cron.spec.get("timeZone")
@@ -243,7 +245,7 @@ def job_from(cron: DocumentView, due: Instant) -> Document:
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": made, "spec": spec}
 
 
-def _created(cron: DocumentView, due: Instant) -> Step:
+def _create_job(cron: DocumentView, due: Instant) -> Step:
     return created(
         JOBS,
         cron.namespace,
@@ -254,7 +256,7 @@ def _created(cron: DocumentView, due: Instant) -> Step:
     )
 
 
-def _deleted(job: DocumentView) -> Step:
+def _delete_job(job: DocumentView) -> Step:
     done = normal("SuccessfulDelete", f"Deleted job {job.name}")
     because = "it is beyond the history limit, or replaced"
     return deleted(JOBS, job, because=because, propagation="Background", done=done)

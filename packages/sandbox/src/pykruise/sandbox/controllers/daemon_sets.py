@@ -1,9 +1,10 @@
-"""DaemonSets: one pod on every node that it fits.
+"""DaemonSets: one pod on every matching node.
 
 DaemonSet + nodes + its pods ──▶ snapshot() ──▶ next_step() ──▶ pods to create and to delete, status
 
-A pod is bound to its node by node affinity and placed by the scheduler, as in Kubernetes. Updates: OnDelete,
-or rolling, within maxUnavailable or, with maxSurge, by a second pod on the node that takes over when it is available.
+Node affinity binds a pod to its node, and the scheduler places it, as in Kubernetes. Updates are OnDelete, or rolling
+within maxUnavailable. With maxSurge, a second pod is created on the node, which replaces the old one when it is
+available.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,19 +58,19 @@ _TOLERATED: Final = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-"""Taints that every daemon pod tolerates. Rule: Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
+"""Taints that every daemon pod tolerates. Same rule as Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
 
 
 class DaemonSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
     """Next write."""
 
     create: tuple[str, ...] = ()
-    """Nodes that lack their pod."""
+    """Nodes whose pod is missing."""
     delete: tuple[SandboxPodView, ...] = ()
 
 
 def node_of(pod: SandboxPodView) -> str:
-    """The node a daemon pod is for: where it is, or where its affinity sends it."""
+    """The node of a daemon pod: the one to which it is assigned, or the one in its affinity."""
     if pod.node_name:
         return pod.node_name
     affinity = (pod.placement.affinity if pod.placement else None) or {}
@@ -84,17 +85,17 @@ def node_of(pod: SandboxPodView) -> str:
 
 
 def runs_on(owner: DocumentView, node: SandboxNodeView, *, staying: bool) -> bool:
-    """Whether the node should have a pod of the set; `staying`: whether one that is there may stay."""
+    """Whether the node should run a pod of the set; `staying`: whether an existing pod may stay."""
     spec = owner.spec["template"]["spec"]
     if not matches_node(spec, node):
         return False
     tolerations = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
     effects = ("NoExecute",) if staying else ("NoSchedule", "NoExecute")
-    taints = (*node.taints, *_cordon(node))
+    taints = (*node.taints, *_cordon_taints(node))
     return all(tolerates(tolerations, taint) for taint in taints if taint.effect in effects)
 
 
-def _cordon(node: SandboxNodeView) -> Sequence[Taint]:
+def _cordon_taints(node: SandboxNodeView) -> Sequence[Taint]:
     return (Taint("node.kubernetes.io/unschedulable", "NoSchedule"),) if node.unschedulable else ()
 
 
@@ -113,11 +114,11 @@ def next_step(
     update: str,
     now: Instant,
 ) -> DaemonSetControllerStep:
-    """The next step. `update`: the name of the present revision's hash label."""
+    """Decide the next step. `update`: the hash label of the present revision."""
     if owner.is_deleting:
         return DaemonSetControllerStep()
     by_node = _by_node(pods)
-    surges = _surge(owner, of=1) > 0
+    surges = _surge_limit(owner, of=1) > 0
     create: list[str] = []
     delete: list[SandboxPodView] = []
     for node in nodes:
@@ -131,7 +132,7 @@ def next_step(
         running = sorted(
             (pod for pod in alive if not pod.is_over), key=lambda pod: (pod.node_name == "", pod.created_at)
         )
-        delete += _replaced(owner, running, update=update, now=now) if surges else running[1:]
+        delete += _select_surplus(owner, running, update=update, now=now) if surges else running[1:]
         if not there or (surges and not running and runs_on(owner, node, staying=False)):
             create.append(node.name)
     known = {node.name for node in nodes}
@@ -143,12 +144,12 @@ def next_step(
     if (owner.spec.get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
         return DaemonSetControllerStep()
     if surges:
-        return _surging(owner, nodes, by_node, update=update, now=now)
-    return DaemonSetControllerStep(delete=_outdated(owner, nodes, by_node, update=update, now=now))
+        return _next_surge_step(owner, nodes, by_node, update=update, now=now)
+    return DaemonSetControllerStep(delete=_select_outdated(owner, nodes, by_node, update=update, now=now))
 
 
-def _surge(owner: DocumentView, *, of: int) -> int:
-    """How many nodes may have a second pod while pods are replaced. Rule: `maxSurge`, rounded up."""
+def _surge_limit(owner: DocumentView, *, of: int) -> int:
+    """Number of nodes that may have a second pod during an update. Same rule as Kubernetes: `maxSurge`, rounded up."""
     strategy = owner.spec.get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return 0
@@ -161,12 +162,13 @@ def _is_available(owner: DocumentView, pod: SandboxPodView, now: Instant) -> boo
     return due is not None and due <= now
 
 
-def _replaced(
+def _select_surplus(
     owner: DocumentView, running: Sequence[SandboxPodView], *, update: str, now: Instant
 ) -> list[SandboxPodView]:
-    """Which of the pods of a node go while the set surges: one new and one old stay until either decides it.
+    """Select the pods of a node to delete while the set surges. One new and one old pod stay until one of them is
+    replaced.
 
-    The old one goes when it is not ready, or when the new one is available.
+    The old pod is deleted when it is not ready, or when the new one is available.
     """
     new = [pod for pod in running if pod.labels.get(REVISION_LABEL) == update]
     old = [pod for pod in running if pod.labels.get(REVISION_LABEL) != update]
@@ -178,7 +180,7 @@ def _replaced(
     return gone
 
 
-def _surging(
+def _next_surge_step(
     owner: DocumentView,
     nodes: Sequence[SandboxNodeView],
     by_node: Mapping[str, list[SandboxPodView]],
@@ -186,9 +188,11 @@ def _surging(
     update: str,
     now: Instant,
 ) -> DaemonSetControllerStep:
-    """Second pods where the surge allows them; where the old one does not serve, a new one costs nothing."""
+    """Create second pods within the surge limit. A new pod does not count while the old pod on its node is
+    unavailable.
+    """
     desired = sum(runs_on(owner, node, staying=False) for node in nodes)
-    room = _surge(owner, of=desired)
+    room = _surge_limit(owner, of=desired)
     create: list[str] = []
     candidates: list[str] = []
     leaving: list[SandboxPodView] = []
@@ -206,17 +210,17 @@ def _surging(
         if not old:
             continue
         if new:
-            room -= 1  # what is available has let the old one go already
+            room -= 1  # the old pod would be deleted already if the new one were available
         elif runs_on(owner, node, staying=False):
             (candidates if serves else create).append(node.name)
         else:
             (leaving if serves else delete).append(old[0])
-    # A pod where none belongs any more goes when one that belongs somewhere serves in its place.
+    # An available pod on a node that no longer matches is deleted when another node has an available pod instead.
     delete += leaving[: max(0, available - desired)]
     return DaemonSetControllerStep(create=(*create, *candidates[: max(0, room)]), delete=tuple(delete))
 
 
-def _outdated(
+def _select_outdated(
     owner: DocumentView,
     nodes: Sequence[SandboxNodeView],
     by_node: Mapping[str, list[SandboxPodView]],
@@ -224,7 +228,7 @@ def _outdated(
     update: str,
     now: Instant,
 ) -> tuple[SandboxPodView, ...]:
-    """Old pods that may be replaced now: those that do not serve anyway, then as many as the budget allows."""
+    """Select the old pods to replace now: the unavailable ones, and as many others as the budget allows."""
     strategy = owner.spec.get("updateStrategy") or {}
     wanted = [node for node in nodes if runs_on(owner, node, staying=False)]
     rolling: Any = get_path(strategy, "rollingUpdate", "maxUnavailable", default=1)
@@ -264,7 +268,7 @@ def daemon_set_status(
     update: str,
     now: Instant,
 ) -> tuple[Document, Instant | None]:
-    """The status, and when the next pod becomes available."""
+    """Return the status, and when the next pod becomes available."""
     by_node = _by_node([pod for pod in pods if not pod.is_deleting])
     counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
     soon: list[Instant] = []
@@ -318,9 +322,9 @@ class DaemonSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(owner: DocumentView, read: Read[Any]) -> DaemonSetControllerSnapshot | None:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     if owner.is_deleting:
-        return None  # its revisions may be gone or orphaned, so nothing can be said of its pods
+        return None  # its revisions may be deleted or orphaned, so the revision of its pods is unknown
     return DaemonSetControllerSnapshot(
         owner=owner,
         nodes=sorted(read.all(NODE_VIEWS), key=lambda node: node.name),
@@ -332,7 +336,7 @@ async def snapshot(owner: DocumentView, read: Read[Any]) -> DaemonSetControllerS
 
 
 def plan_daemon_set(snapshot: DaemonSetControllerSnapshot) -> Plan:
-    """Adopt and release; then pods, after their revision; then the status."""
+    """Adopt and release, then create and delete pods after their revision, then write the status."""
     owner, pods, history = snapshot.owner, snapshot.pods, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), pods, snapshot.orphans)
     stages = ownership_stages(owner, DAEMON_SETS, PODS, ownership)
@@ -349,8 +353,8 @@ def plan_daemon_set(snapshot: DaemonSetControllerSnapshot) -> Plan:
     return Plan(
         stages=(
             *revision.stages,
-            *each(DELETE, [(pod.name, _deleted(pod)) for pod in step.delete]),
-            *each(CREATE, [(node, _created(owner, node, update)) for node in step.create], ramp=True),
+            *each(DELETE, [(pod.name, _delete_pod(pod)) for pod in step.delete]),
+            *each(CREATE, [(node, _create_pod(owner, node, update)) for node in step.create], ramp=True),
             *revisions.truncations(owner, history, live),
         ),
         status=status,
@@ -358,13 +362,13 @@ def plan_daemon_set(snapshot: DaemonSetControllerSnapshot) -> Plan:
     )
 
 
-def _created(owner: DocumentView, node: str, update: str) -> Write:
+def _create_pod(owner: DocumentView, node: str, update: str) -> Write:
     reference = owner_reference_to(DAEMON_SETS, owner)
     pod = pod_from(owner.spec["template"], owner=reference, prefix=f"{owner.name}-")
     pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = update
     spec = pod["spec"]
     spec["tolerations"] = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
-    _send_to(spec, node)
+    _bind_to_node(spec, node)
     return created(
         PODS,
         owner.namespace,
@@ -375,13 +379,13 @@ def _created(owner: DocumentView, node: str, update: str) -> Write:
     )
 
 
-def _deleted(pod: SandboxPodView) -> Write:
+def _delete_pod(pod: SandboxPodView) -> Write:
     done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
     return pod_deleted(pod, because="it is replaced, or its node has no place for it", done=done)
 
 
-def _send_to(spec: Document, node: str) -> None:
-    """Bind the pod to its node by affinity; what else the template says about nodes was checked already."""
+def _bind_to_node(spec: Document, node: str) -> None:
+    """Bind the pod to its node by affinity. The template's own node affinity has already been checked."""
     affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [only]}
@@ -391,7 +395,7 @@ DAEMON_SET_VIEWS: Final = documents(DAEMON_SETS)
 
 
 def _on_node(change: Change[SandboxNodeView], around: Around[Any]) -> Iterator[Key]:
-    """Any set may have a pod on it; heartbeats change nothing."""
+    """Enqueue all sets, because any set may have a pod on the node. Heartbeats change nothing."""
     old, new = change.old, change.new
     if old is None or new is None or not new.looks_like(old):
         yield from (owner.key for owner in around.all(DAEMON_SET_VIEWS))

@@ -3,7 +3,7 @@
 Deployment + ReplicaSets ──▶ rollouts.next_step() ──▶ replica sets to create, scale, delete
                          └──▶ deployment_status()  ──▶ the status (conditions, counts)
 
-Rules: Kubernetes' deployment controller, with the texts of its conditions and events.
+Same rules as Kubernetes' deployment controller, and the same texts of conditions and events.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +53,7 @@ _NO_DEADLINE: Final = 2**31 - 1
 def deployment_status(
     deployment: DocumentView, sets: Sets, *, now: Instant, failure: str = ""
 ) -> tuple[Document, Instant | None]:
-    """The status, and when the rollout's deadline passes (None: it has none, or it is of no concern).
+    """Return the status, and the rollout's deadline (None: there is none, or it does not count now).
 
     `failure`: why the new replica set could not be created.
     """
@@ -72,8 +72,8 @@ def deployment_status(
     if old.get("collisionCount"):
         status["collisionCount"] = old["collisionCount"]
     conditions = [dict(condition) for condition in old.get("conditions") or ()]
-    _set(conditions, _available(deployment, available), now)
-    deadline = _progress(deployment, sets, old, status, conditions, now, failure)
+    _set_condition(conditions, _available_condition(deployment, available), now)
+    deadline = _update_progress(deployment, sets, old, status, conditions, now, failure)
     failures = [
         condition
         for view in sets.all
@@ -83,23 +83,23 @@ def deployment_status(
     conditions = [condition for condition in conditions if condition["type"] != "ReplicaFailure"]
     if failures:
         shown = {name: failures[0].get(name, "") for name in ("reason", "message")}
-        _set(conditions, {"type": "ReplicaFailure", "status": "True", **shown}, now)
+        _set_condition(conditions, {"type": "ReplicaFailure", "status": "True", **shown}, now)
     if conditions:
         status["conditions"] = conditions
     return status, deadline
 
 
-def _available(deployment: DocumentView, available: int) -> Document:
+def _available_condition(deployment: DocumentView, available: int) -> Document:
     _, unavailable = surge_and_unavailable(deployment)
     if available >= replicas_of(deployment) - unavailable:
-        return _condition(
+        return _build_condition(
             "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."
         )
     text = "Deployment does not have minimum availability."
-    return _condition("Available", "False", "MinimumReplicasUnavailable", text)
+    return _build_condition("Available", "False", "MinimumReplicasUnavailable", text)
 
 
-def _progress(
+def _update_progress(
     deployment: DocumentView,
     sets: Sets,
     old: Document,
@@ -108,7 +108,7 @@ def _progress(
     now: Instant,
     failure: str,
 ) -> Instant | None:
-    """Bring the condition Progressing up to date; the moment of the deadline, while it counts."""
+    """Update the condition Progressing. Return the deadline while it counts."""
     limit_s = deployment.spec.get("progressDeadlineSeconds")
     if limit_s is None or limit_s >= _NO_DEADLINE:
         conditions[:] = [condition for condition in conditions if condition["type"] != "Progressing"]
@@ -116,30 +116,34 @@ def _progress(
     known = next((condition for condition in conditions if condition["type"] == "Progressing"), None)
     reason = known["reason"] if known else ""
     if failure:
-        _set(conditions, _condition("Progressing", "False", "ReplicaSetCreateError", failure), now)
+        _set_condition(
+            conditions, _build_condition("Progressing", "False", "ReplicaSetCreateError", failure), now
+        )
         return None
     if deployment.spec.get("paused"):
         if reason != "DeploymentPaused" and reason != "ProgressDeadlineExceeded":
-            paused = _condition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
-            _set(conditions, paused, now)
+            paused = _build_condition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
+            _set_condition(conditions, paused, now)
         return None
     if reason == "DeploymentPaused":
-        resumed = _condition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
-        _set(conditions, resumed, now)
+        resumed = _build_condition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
+        _set_condition(conditions, resumed, now)
         known = next(condition for condition in conditions if condition["type"] == "Progressing")
     if known is None and sets.new is not None:
         text = f'Created new replica set "{sets.new.name}"'
-        _set(conditions, _condition("Progressing", "True", "NewReplicaSetCreated", text), now)
+        _set_condition(conditions, _build_condition("Progressing", "True", "NewReplicaSetCreated", text), now)
         known = conditions[-1]
     name = f'ReplicaSet "{sets.new.name}"' if sets.new else f'Deployment "{deployment.name}"'
     if status.get("replicas", 0) == status.get("updatedReplicas", 0) and reason == "NewReplicaSetAvailable":
         return None
     if is_complete(deployment, status):
         text = f"{name} has successfully progressed."
-        _set(conditions, _condition("Progressing", "True", "NewReplicaSetAvailable", text), now)
+        _set_condition(
+            conditions, _build_condition("Progressing", "True", "NewReplicaSetAvailable", text), now
+        )
         return None
     if _has_progressed(old, status):
-        made = _condition("Progressing", "True", "ReplicaSetUpdated", f"{name} is progressing.")
+        made = _build_condition("Progressing", "True", "ReplicaSetUpdated", f"{name} is progressing.")
         at = format_time(now)
         since = known["lastTransitionTime"] if known and known["status"] == "True" else at
         conditions[:] = [condition for condition in conditions if condition["type"] != "Progressing"]
@@ -150,7 +154,9 @@ def _progress(
     due = progress_since(known) + float(limit_s)
     if due < now and known["reason"] != "ProgressDeadlineExceeded":
         text = f"{name} has timed out progressing."
-        _set(conditions, _condition("Progressing", "False", "ProgressDeadlineExceeded", text), now)
+        _set_condition(
+            conditions, _build_condition("Progressing", "False", "ProgressDeadlineExceeded", text), now
+        )
         return None
     return due if due >= now else None
 
@@ -165,12 +171,12 @@ def _has_progressed(old: Document, new: Document) -> bool:
     )
 
 
-def _condition(kind: str, status: str, reason: str, message: str) -> Document:
+def _build_condition(kind: str, status: str, reason: str, message: str) -> Document:
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
-def _set(conditions: list[Document], new: Document, now: Instant) -> None:
-    """Put a condition in; one of the same status and reason stays as it is."""
+def _set_condition(conditions: list[Document], new: Document, now: Instant) -> None:
+    """Set a condition. An existing one with the same status and reason stays unchanged."""
     known = next((condition for condition in conditions if condition["type"] == new["type"]), None)
     at = format_time(now)
     if known is None:
@@ -190,18 +196,18 @@ class DeploymentSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     owned: Sequence[DocumentView]
     """The replica sets that it owns."""
     sets: Sets
-    """The same by what they are to it."""
+    """The owned replica sets, grouped by revision."""
     orphans: Sequence[DocumentView]
     """Replica sets of its namespace without an owner."""
     busy: frozenset[str]
-    """uids of its old replica sets that have pods which have not ended."""
+    """uids of its old replica sets with pods that have not ended."""
     namesake: DocumentView | None
-    """The replica set of the name that a new one would get."""
+    """The replica set that has the name of a new one."""
     now: Instant
 
 
 async def snapshot(deployment: DocumentView, read: Read[Any]) -> DeploymentSnapshot:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     owned = read.owned(REPLICA_SET_VIEWS, deployment.uid)
     sets = group(deployment, owned)
     namesake = None
@@ -226,7 +232,7 @@ def _has_pods(pods: Iterable[SandboxPodView]) -> bool:
 
 
 def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
-    """Adopt and release; then one step of the rollout; then the status."""
+    """Adopt and release, then execute one step of the rollout, then write the status."""
     deployment = snapshot.deployment
     ownership = ownership_of(deployment, selector_of(deployment), snapshot.owned, snapshot.orphans)
     if not ownership.is_settled:
@@ -234,14 +240,14 @@ def plan_deployment(snapshot: DeploymentSnapshot) -> Plan:
     sets = snapshot.sets
     step = next_step(deployment, sets, busy=snapshot.busy, now=snapshot.now)
     if step.create is not None and snapshot.namesake is not None:
-        # Another object has the name that the hash gives: the collision is counted, so that the next name differs.
+        # Another object has the name with this hash. Counting the collision changes the next name.
         collisions = deployment.count("status", "collisionCount") + 1
         return Plan(status={**deployment.status, "collisionCount": collisions})
     status, deadline = deployment_status(deployment, sets, now=snapshot.now)
     return Plan(
-        stages=in_order(_ROLL_OUT, _writes(deployment, step)),
+        stages=in_order(_ROLL_OUT, _plan_writes(deployment, step)),
         status=status,
-        # One second later than due: the condition is only false once the deadline has passed.
+        # One second later, because the condition is False only after the deadline.
         requeue_after_s=None if deadline is None else max(1.0, deadline - snapshot.now + 1.0),
     )
 
@@ -255,9 +261,9 @@ def status_after(snapshot: DeploymentSnapshot, plan: Plan, failure: Failure) -> 
     return deployment_status(snapshot.deployment, snapshot.sets, now=snapshot.now, failure=shown)[0]
 
 
-def _writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Iterator[Step]:
+def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Iterator[Step]:
     if step.revision and deployment.annotations.get(REVISION) != step.revision:
-        yield _revision_noted(deployment, step.revision)
+        yield _record_revision(deployment, step.revision)
     if step.create is not None:
         name, size = step.create["metadata"]["name"], step.create["spec"]["replicas"]
         yield created(
@@ -265,7 +271,7 @@ def _writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Iterator
             deployment.namespace,
             step.create,
             because="the template has no replica set yet",
-            done=_scaled(name, 0, size),
+            done=_scale_note(name, 0, size),
         )
     if step.annotate is not None:
         view, patch = step.annotate
@@ -273,13 +279,13 @@ def _writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Iterator
     for view, size in step.scale:
         body = {"metadata": {"annotations": size_annotations(deployment)}, "spec": {"replicas": size}}
         scaled = merged(REPLICA_SETS, view, body, because="the rollout has it larger or smaller")
-        yield msgspec.structs.replace(scaled, done=_scaled(view.name, replicas_of(view), size))
+        yield msgspec.structs.replace(scaled, done=_scale_note(view.name, replicas_of(view), size))
     for view in step.delete:
         yield deleted(REPLICA_SETS, view, because="it is beyond the history limit", propagation="Background")
 
 
-def _revision_noted(deployment: DocumentView, revision: str) -> Step:
-    """Through the status: an annotation set otherwise would count as a change of the spec."""
+def _record_revision(deployment: DocumentView, revision: str) -> Step:
+    """Write the annotation through the status endpoint; otherwise it would count as a change of the spec."""
     action = Patch(
         resource=DEPLOYMENTS,
         key=deployment.key,
@@ -291,7 +297,7 @@ def _revision_noted(deployment: DocumentView, revision: str) -> Step:
     return Step(action=action, because="its revision is another")
 
 
-def _scaled(name: str, before: int, after: int) -> Note | None:
+def _scale_note(name: str, before: int, after: int) -> Note | None:
     if before == after:
         return None
     way = "up" if after > before else "down"
@@ -302,7 +308,7 @@ DEPLOYMENT_VIEWS: Final = documents(DEPLOYMENTS)
 
 
 def _recreating(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
-    """Recreate waits for the last old pod to go."""
+    """Enqueue the deployment of a deleted pod: Recreate waits until the last old pod is deleted."""
     pod = change.old
     if pod is None or change.new is not None or pod.controller is None:
         return

@@ -1,10 +1,10 @@
-"""PodDisruptionBudgets: how many of their pods may go.
+"""PodDisruptionBudgets: how many of their pods may be evicted.
 
 PodDisruptionBudget + the pods it selects + the sizes of their owners ──▶ budget_status() ──▶ its status
 
-Evictions read the status, and the API server enforces it. Rules: Kubernetes' disruption controller. The size
-of an owner is its `spec.replicas` (of a ReplicaSet's Deployment, if it has one), for other kinds that of the
-scale subresource.
+The API server enforces the status when it handles evictions. Same rules as Kubernetes' disruption controller. The
+size of an owner is its `spec.replicas` (for a ReplicaSet that of its Deployment, if it has one); for other kinds it
+is the size in the scale subresource.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,13 +32,13 @@ from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.pod_view import OwnerRef, SandboxPodView, instant_of
 
 _GIVEN_UP_S: Final = 120.0
-"""An eviction that was allowed and did not delete its pod within this time does not count any more."""
+"""Seconds after which an allowed eviction that has not deleted its pod no longer counts."""
 
 
 def budget_status(
     budget: DocumentView, pods: Sequence[SandboxPodView], *, expected: int, now: Instant
 ) -> tuple[Document, float | None]:
-    """The status, and in how many seconds an allowed eviction is given up. `expected`: pods of all owners."""
+    """Return the status, and in how many seconds an allowed eviction expires. `expected`: wanted pods of all owners."""
     spec = budget.spec
     if spec.get("maxUnavailable") is not None:
         limit = resolve(spec["maxUnavailable"], of=expected, rounding=Rounding.UP)
@@ -47,7 +47,7 @@ def budget_status(
         least = spec.get("minAvailable", 1)
         expected = expected if is_percent(least) else len(pods)
         desired = resolve(least, of=expected, rounding=Rounding.UP)
-    waiting, next_s = _waiting(budget, pods, now)
+    waiting, next_s = _pending_evictions(budget, pods, now)
     healthy = sum(pod.is_ready and not pod.is_deleting and pod.name not in waiting for pod in pods)
     allowed = max(0, healthy - desired) if expected else 0
     status: Document = {
@@ -59,14 +59,14 @@ def budget_status(
     }
     if waiting:
         status["disruptedPods"] = waiting
-    status["conditions"] = _conditions(budget, allowed > 0, now)
+    status["conditions"] = _build_conditions(budget, allowed > 0, now)
     return status, next_s
 
 
-def _waiting(
+def _pending_evictions(
     budget: DocumentView, pods: Sequence[SandboxPodView], now: Instant
 ) -> tuple[dict[str, str], float | None]:
-    """Evictions allowed whose pods are not being deleted yet."""
+    """Allowed evictions whose pods are not being deleted yet, and in how many seconds the first of them expires."""
     alive = {pod.name for pod in pods if not pod.is_deleting}
     left: dict[str, str] = {}
     due: list[float] = []
@@ -78,7 +78,7 @@ def _waiting(
     return left, min(due, default=None)
 
 
-def _conditions(budget: DocumentView, is_allowed: bool, now: Instant) -> list[Document]:
+def _build_conditions(budget: DocumentView, is_allowed: bool, now: Instant) -> list[Document]:
     known = [dict(condition) for condition in budget.status.get("conditions") or ()]
     wanted = ("True", "SufficientPods") if is_allowed else ("False", "InsufficientPods")
     there = next((entry for entry in known if entry["type"] == "DisruptionAllowed"), None)
@@ -103,18 +103,18 @@ _SIZED: Final = {
 }
 
 
-async def _expected(read: Read[Any], namespace: str, pods: Iterable[SandboxPodView]) -> int:
-    """How many pods their owners want together."""
+async def _expected_pods(read: Read[Any], namespace: str, pods: Iterable[SandboxPodView]) -> int:
+    """Sum of the pods that the owners want."""
     owners = {owner.uid: owner for pod in pods if (owner := pod.controller) is not None and owner.uid}
     tops: dict[str, int] = {}
     for owner in owners.values():
-        uid, size = await _size(read, namespace, owner)
+        uid, size = await _size_of_owner(read, namespace, owner)
         tops[uid] = size
     return sum(tops.values())
 
 
-async def _size(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
-    """The uid and the size of what decides how many pods there are."""
+async def _size_of_owner(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, int]:
+    """Return uid and size of the top owner, which decides the number of pods."""
     views = _SIZED.get(owner.kind) if owner.group == "apps" else None
     if views is None:
         return owner.uid, await _scale_of(read, namespace, owner)
@@ -136,7 +136,7 @@ async def _scale_of(read: Read[Any], namespace: str, owner: OwnerRef) -> int:
     try:
         scale = decode(await read.live.get(resource, namespace, owner.name, subresource="scale"))
     except ApiError:
-        return 0  # a kind without a scale: its pods count for nothing, as in Kubernetes
+        return 0  # a kind without a scale counts 0 pods, as in Kubernetes
     return int(get_path(scale, "spec", "replicas", default=0))
 
 
@@ -150,12 +150,12 @@ class DisruptionBudgetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Selected pods that have not ended."""
     expected: int
-    """How many pods their owners want."""
+    """Number of pods that their owners want."""
     now: Instant
 
 
 async def snapshot(budget: DocumentView, read: Read[Any]) -> DisruptionBudgetSnapshot | None:
-    """Sizes of kinds that no cache has are asked for."""
+    """Read a snapshot. Sizes of kinds without a cache are read from the API server."""
     if budget.is_deleting:
         return None
     selector = selector_from(budget.spec.get("selector"))
@@ -164,26 +164,26 @@ async def snapshot(budget: DocumentView, read: Read[Any]) -> DisruptionBudgetSna
         for pod in read.by_index(POD_VIEWS, BY_NAMESPACE, budget.namespace)
         if selector.matches(pod.labels) and not pod.is_over
     ]
-    expected = await _expected(read, budget.namespace, pods)
+    expected = await _expected_pods(read, budget.namespace, pods)
     return DisruptionBudgetSnapshot(budget=budget, pods=pods, expected=expected, now=read.now())
 
 
 def plan_budget(snapshot: DisruptionBudgetSnapshot) -> Plan:
-    """The status."""
+    """Write the status."""
     status, next_s = budget_status(
         snapshot.budget, snapshot.pods, expected=snapshot.expected, now=snapshot.now
     )
     return Plan(status=status, requeue_after_s=next_s)
 
 
-def _selecting(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
+def _budgets_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Key]:
     for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
         selector = selector_from(budget.spec.get("selector"))
         if any(pod is not None and selector.matches(pod.labels) for pod in (change.old, change.new)):
             yield budget.key
 
 
-def _resized(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+def _budgets_of_resized(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is None or new is None or old.spec.get("replicas") != new.spec.get("replicas"):
         for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, change.key.namespace):
@@ -199,13 +199,13 @@ WORK: Final = Work(
         reads=lambda _: (POD_VIEWS, *_SIZED.values()),
         wakes=lambda _: (
             itself(BUDGET_VIEWS),
-            Wake(on=POD_VIEWS, keys=_selecting),
-            *(Wake(on=views, keys=_resized) for views in _SIZED.values()),
+            Wake(on=POD_VIEWS, keys=_budgets_of_pod),
+            *(Wake(on=views, keys=_budgets_of_resized) for views in _SIZED.values()),
         ),
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.budget,
         plan=plan_budget,
-        # What an eviction has taken meanwhile must not be given back.
+        # A write must not give back a disruption that an eviction has taken in the meantime.
         is_status_shared=True,
     ),
 )

@@ -1,9 +1,9 @@
-"""Endpoints and EndpointSlices: where the pods of a Service can be reached.
+"""Endpoints and EndpointSlices: the addresses of a Service's pods.
 
 Service + pods it selects ──▶ endpoints_of(), slice_of() ──▶ POST, PATCH endpoints and endpointslices
 
-One slice for each Service (a real cluster splits beyond 100 endpoints). Rules: Kubernetes' endpoint and
-endpoint slice controllers. Services without a selector are left to what made them.
+Each Service has one slice (a real cluster splits beyond 100 endpoints). Same rules as Kubernetes' endpoint and
+endpoint slice controllers. The owner of a Service without a selector manages its endpoints.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,18 +31,18 @@ from pykruise.sandbox.pod_view import SandboxPodView
 
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _MANAGER: Final = "endpointslice-controller.k8s.io"
-_COALESCE_S: Final = 0.1  # pods that change together are written together
+_COALESCE_S: Final = 0.1  # pods that change within this time are written together
 
 
 def selected(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[SandboxPodView]:
-    """The pods behind a service that have an address and have not ended, by name."""
+    """The service's pods with an address that have not ended, sorted by name."""
     wanted = (service.spec.get("selector") or {}).items()
     result = [pod for pod in pods if wanted <= pod.labels.items() and pod.status.pod_ip and not pod.is_over]
     return sorted(result, key=lambda pod: pod.name)
 
 
 def slice_of(service: DocumentView, pods: Sequence[SandboxPodView], zones: Mapping[str, str]) -> Document:
-    """Content of the service's EndpointSlice besides its metadata. `zones`: of nodes."""
+    """Build the service's EndpointSlice without its metadata. `zones`: zones of nodes."""
     endpoints = []
     for pod in selected(service, pods):
         serving = pod.is_ready
@@ -53,7 +53,7 @@ def slice_of(service: DocumentView, pods: Sequence[SandboxPodView], zones: Mappi
             "addresses": [pod.status.pod_ip],
             "conditions": {"ready": ready, "serving": serving, "terminating": pod.is_deleting},
             "nodeName": pod.node_name,
-            "targetRef": _target(pod),
+            "targetRef": _target_ref(pod),
         }
         if zones.get(pod.node_name):
             endpoint["zone"] = zones[pod.node_name]
@@ -68,7 +68,7 @@ def endpoints_of(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[
     for pod in selected(service, pods):
         if pod.is_deleting:
             continue
-        address = {"ip": pod.status.pod_ip, "nodeName": pod.node_name, "targetRef": _target(pod)}
+        address = {"ip": pod.status.pod_ip, "nodeName": pod.node_name, "targetRef": _target_ref(pod)}
         is_served = pod.is_ready or service.spec.get("publishNotReadyAddresses")
         (ready if is_served else unready).append(address)
     if not ready and not unready:
@@ -86,14 +86,14 @@ def endpoints_of(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[
     return [subset]
 
 
-def _target(pod: SandboxPodView) -> Document:
+def _target_ref(pod: SandboxPodView) -> Document:
     return {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
 def _slice_ports(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[Document]:
     ports = []
     for port in service.spec.get("ports") or ():
-        number = _number(port, selected(service, pods))
+        number = _port_number(port, selected(service, pods))
         if number is None:
             continue
         shown: Document = {
@@ -107,8 +107,8 @@ def _slice_ports(service: DocumentView, pods: Sequence[SandboxPodView]) -> list[
     return ports
 
 
-def _number(port: Mapping[str, Any], pods: Sequence[SandboxPodView]) -> int | None:
-    """The port on the pods; None when it is a name that none of them has."""
+def _port_number(port: Mapping[str, Any], pods: Sequence[SandboxPodView]) -> int | None:
+    """Number of the port on the pods; None when it is a name that no pod has."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
         return target
@@ -124,9 +124,9 @@ class EndpointsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one Service needs."""
 
     service: DocumentView
-    """Without a uid when it is gone."""
+    """The Service; without a uid when it is deleted."""
     pods: Sequence[SandboxPodView]
-    """All of its namespace."""
+    """All pods of its namespace."""
     endpoints: DocumentView | None
     slices: Sequence[DocumentView]
     """Slices that it owns."""
@@ -138,7 +138,7 @@ class EndpointsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(service: DocumentView, read: Read[Any]) -> EndpointsSnapshot:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     return EndpointsSnapshot(
         service=service,
         pods=read.by_index(POD_VIEWS, BY_NAMESPACE, service.namespace) if service.uid else (),
@@ -151,7 +151,7 @@ async def snapshot(service: DocumentView, read: Read[Any]) -> EndpointsSnapshot:
 
 
 def plan_endpoints(snapshot: EndpointsSnapshot) -> Plan:
-    """Endpoints and slice, as they should be; the slice of a Service that is gone goes with it, Endpoints do not."""
+    """Write Endpoints and slice. The slice of a deleted Service is garbage-collected; Endpoints are deleted here."""
     service, known = snapshot.service, snapshot.endpoints
     if not service.uid:
         if known is None or "endpoints.kubernetes.io/managed-by" not in known.labels:
@@ -219,7 +219,7 @@ def _deleted_endpoints(change: Change[DocumentView], _: Around[Any]) -> tuple[Ke
     return (change.key,) if change.new is None else ()
 
 
-def _selecting(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Later]:
+def _services_of_pod(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[Later]:
     old, new = change.old, change.new
     if old is not None and new is not None and _looks_same(old, new):
         return
@@ -230,7 +230,7 @@ def _selecting(change: Change[SandboxPodView], around: Around[Any]) -> Iterator[
 
 
 def _looks_same(old: SandboxPodView, new: SandboxPodView) -> bool:
-    """Whether nothing changed that endpoints show."""
+    """Whether the change affects no field that endpoints show."""
     return (
         old.labels == new.labels
         and old.status.pod_ip == new.status.pod_ip
@@ -251,7 +251,7 @@ WORK: Final = Work(
             itself(SERVICE_VIEWS),
             Wake(on=ENDPOINTS_VIEWS, keys=_deleted_endpoints),
             by_owner(SLICE_VIEWS, SERVICES, when=lambda change, *_: change.new is None),
-            Wake(on=POD_VIEWS, keys=_selecting),
+            Wake(on=POD_VIEWS, keys=_services_of_pod),
         ),
         absent=absent_document,
         snapshot=snapshot,

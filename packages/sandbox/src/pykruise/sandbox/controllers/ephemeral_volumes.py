@@ -1,9 +1,10 @@
-"""Generic ephemeral volumes: a claim for each, that lives and goes with its pod.
+"""Generic ephemeral volumes: each has a claim that lives as long as its pod.
 
 pod with `ephemeral` volumes ──▶ plan_claims() ──▶ POST persistentvolumeclaims/<pod>-<volume>, owned by the pod
 
-The claim is bound like any other; the garbage collector takes it when the pod is gone. A claim of that name that
-another owns is left alone, the pod waits, and an event says why. Rule: Kubernetes' ephemeral volume controller.
+The claim is bound like any other, and the garbage collector deletes it after the pod. If another owner has a claim of
+that name, the claim is not changed, the pod waits, and an event reports it. Same rule as Kubernetes' ephemeral volume
+controller.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +45,7 @@ class EphemeralVolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(pod: SandboxPodView, read: Read[Any]) -> EphemeralVolumeSnapshot | None:
-    """The volumes are asked for: no cache has pods with all that they say."""
+    """Read the pod's volumes from the API server, because the cached pods do not have all fields."""
     if pod.is_deleting or not pod.own_claims:
         return None
     try:
@@ -65,7 +66,7 @@ async def snapshot(pod: SandboxPodView, read: Read[Any]) -> EphemeralVolumeSnaps
 
 
 def plan_claims(snapshot: EphemeralVolumeSnapshot) -> Plan:
-    """The claims that are missing, and an event of each whose name is another's."""
+    """Create the missing claims, and report each volume whose claim belongs to another owner."""
     pod = snapshot.pod
     steps: list[tuple[str, Step]] = []
     notes: list[Note] = []
@@ -73,23 +74,23 @@ def plan_claims(snapshot: EphemeralVolumeSnapshot) -> Plan:
         name = f"{pod.name}-{volume['name']}"
         known = snapshot.claims.get(name)
         if known is None:
-            steps.append((name, _created(pod, name, volume)))
+            steps.append((name, _create_claim(pod, name, volume)))
         elif why := describe_foreign_claim(known, pod):
             notes.append(warning("FailedBinding", f"ephemeral volume {volume['name']}: {why}"))
     return Plan(stages=each(CREATE, steps), notes=tuple(notes))
 
 
-def _created(pod: SandboxPodView, name: str, volume: Document) -> Step:
+def _create_claim(pod: SandboxPodView, name: str, volume: Document) -> Step:
     return created(
         PERSISTENT_VOLUME_CLAIMS,
         pod.namespace,
-        _claim(pod, name, volume),
+        _build_claim(pod, name, volume),
         because="the pod has an ephemeral volume",
         failed=warning("FailedBinding", f"ephemeral volume {volume['name']}: create PVC {name}"),
     )
 
 
-def _claim(pod: SandboxPodView, name: str, volume: Document) -> Document:
+def _build_claim(pod: SandboxPodView, name: str, volume: Document) -> Document:
     template: dict[str, Any] = volume["ephemeral"].get("volumeClaimTemplate") or {}
     own = template.get("metadata") or {}
     owner = owner_reference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid)
@@ -106,8 +107,8 @@ def _new_pods(change: Change[SandboxPodView], _: Around[Any]) -> tuple[Key, ...]
     return (change.key,) if change.old is None and change.new is not None and change.new.own_claims else ()
 
 
-def _users(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
-    """A claim that is gone is missing to the pods that use it."""
+def _pods_of_claim(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+    """Enqueue the pods that use a deleted claim."""
     if change.new is None:
         for pod in around.by_index(POD_VIEWS, BY_CLAIM, (change.key.namespace, change.key.name)):
             yield pod.key
@@ -120,7 +121,7 @@ WORK: Final = Work(
         component="ephemeral_volume",
         objects=POD_VIEWS,
         reads=lambda _: (CLAIM_VIEWS,),
-        wakes=lambda _: (Wake(on=POD_VIEWS, keys=_new_pods), Wake(on=CLAIM_VIEWS, keys=_users)),
+        wakes=lambda _: (Wake(on=POD_VIEWS, keys=_new_pods), Wake(on=CLAIM_VIEWS, keys=_pods_of_claim)),
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.pod,
         plan=plan_claims,

@@ -2,9 +2,9 @@
 
 Job + its pods + now ──▶ tally() ──▶ Tally ──▶ next_step() ──▶ Step ──▶ jobs.py
 
-Pure; what the policies say is in job_policies.py. Rules: Kubernetes' job controller with pod tracking by
-finalizers: a pod that has ended is noted in `status.uncountedTerminatedPods`, then loses its finalizer, then is
-counted; so each is counted once whatever breaks in between.
+Pure; job_policies.py evaluates the policies. Same rules as Kubernetes' job controller with pod tracking by
+finalizers: a pod that has ended is first recorded in `status.uncountedTerminatedPods`, then loses its finalizer, and
+is then counted. So each pod is counted exactly once, even after a crash in between.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,38 +39,38 @@ Verdict = tuple[str, str]
 
 
 class JobTally(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job's pods are."""
+    """Counts of a job's pods."""
 
     active: tuple[SandboxPodView, ...]
     terminating: int
     succeeded: int
-    """Counted ones and those about to be."""
+    """Pods that have been counted, and those that will be."""
     failed: int
     completed: frozenset[int]
     """Indexes of an indexed job that have succeeded."""
     fresh: tuple[SandboxPodView, ...]
-    """Pods that have ended and are neither noted nor counted yet."""
+    """Pods that have ended and are neither recorded nor counted yet."""
     ignored: frozenset[str]
     """uids of failed pods that the failure policy does not count."""
     doomed: Verdict | None
-    """The failure policy fails the job."""
+    """Reason and message when the failure policy fails the job."""
     failed_indexes: frozenset[int] = frozenset()
-    """Indexes that are not tried again; with a limit per index only."""
+    """Indexes that are not retried; only with a limit per index."""
     held: Mapping[int, SandboxPodView] = {}
-    """Failed pods that wait for their replacement before they are noted, by index."""
+    """Failed pods that are recorded only after their replacement exists, by index."""
 
 
 class JobStep(msgspec.Struct, frozen=True, kw_only=True):
     """The next step."""
 
     create: tuple[int | None, ...] = ()
-    """Pods to create: their completion indexes, or None for jobs without."""
+    """Completion indexes of the pods to create; None for a job without indexes."""
     delete: tuple[SandboxPodView, ...] = ()
     failing: Verdict | None = None
     succeeding: Verdict | None = None
     suspended: bool = False
     look_in: float | None = None
-    """Seconds until something is due by itself."""
+    """Seconds until the next step is due if nothing changes."""
 
 
 def is_finished(job: DocumentView) -> bool:
@@ -79,7 +79,7 @@ def is_finished(job: DocumentView) -> bool:
 
 
 def condition(job: DocumentView, kind: str) -> Document | None:
-    """A condition of the job that holds."""
+    """Return the job's condition of that type if it is true."""
     return next(
         (
             condition
@@ -94,7 +94,7 @@ def condition(job: DocumentView, kind: str) -> Document | None:
 
 
 def tally(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
-    """How the pods are, with what is noted in the status."""
+    """Count the pods, including those that the status records."""
     noted = job.status.get("uncountedTerminatedPods") or {}
     known = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
     ended = [pod for pod in pods if has_succeeded(pod) or has_failed(pod, job)]
@@ -107,7 +107,7 @@ def tally(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
     completed = frozenset(indexes_of(job.status.get("completedIndexes") or "")) | frozenset(
         index
         for pod in ended
-        if has_succeeded(pod) and (index := index_of(pod)) is not None and index < _completions(job)
+        if has_succeeded(pod) and (index := index_of(pod)) is not None and index < _completions_of(job)
     )
     active = tuple(pod for pod in pods if not pod.is_over and not pod.is_deleting)
     is_decided = any(condition(job, kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
@@ -128,11 +128,11 @@ def tally(job: DocumentView, pods: Sequence[SandboxPodView]) -> JobTally:
 
 
 def is_indexed(job: DocumentView) -> bool:
-    """Whether each pod has a number of its own."""
+    """Whether each pod has its own index."""
     return job.spec.get("completionMode") == "Indexed"
 
 
-def _completions(job: DocumentView) -> int:
+def _completions_of(job: DocumentView) -> int:
     return job.count("spec", "completions", default=2**31)
 
 
@@ -140,10 +140,10 @@ def _completions(job: DocumentView) -> int:
 
 
 def next_step(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally, *, now: Instant) -> JobStep:
-    """The next step."""
-    if (failing := _failing(job, seen, now)) is not None:
+    """Decide the next step."""
+    if (failing := _find_failure(job, seen, now)) is not None:
         return JobStep(delete=seen.active, failing=failing)
-    if (succeeding := _succeeding(job, seen)) is not None:
+    if (succeeding := _find_success(job, seen)) is not None:
         return JobStep(delete=seen.active, succeeding=succeeding)
     if job.spec.get("suspend"):
         return JobStep(delete=seen.active, suspended=True)
@@ -162,26 +162,26 @@ def next_step(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally,
     if is_indexed(job):
         create = _next_indexes(job, pods, seen, room)
     if counts_per_index(job):
-        waits = [_index_backoff(seen.held.get(index or 0), now) for index in create]
+        waits = [_index_backoff_left(seen.held.get(index or 0), now) for index in create]
         create = [index for index, wait_s in zip(create, waits, strict=True) if wait_s <= 0]
         wait_s = min(waits, default=0.0) if not create else 0.0
     else:
-        wait_s = _backoff(pods, now)
+        wait_s = _backoff_left(pods, now)
     if wait_s > 0:
         return JobStep(look_in=min(wait_s, look_in) if look_in is not None else wait_s)
     return JobStep(create=tuple(create), look_in=look_in)
 
 
 def _next_indexes(job: DocumentView, pods: Sequence[SandboxPodView], seen: JobTally, room: int) -> list[int]:
-    """The lowest indexes that are neither over nor on their way."""
+    """The lowest indexes that have not ended and have no pod."""
     replaces_early = job.spec.get("podReplacementPolicy") != "Failed"
     leaving = () if replaces_early else [pod for pod in pods if pod.is_deleting and not pod.is_over]
     taken = seen.completed | seen.failed_indexes | {index_of(pod) for pod in (*seen.active, *leaving)}
-    free = (index for index in range(_completions(job)) if index not in taken)
+    free = (index for index in range(_completions_of(job)) if index not in taken)
     return [index for index, _ in zip(free, range(room), strict=False)]
 
 
-def _failing(job: DocumentView, seen: JobTally, now: Instant) -> Verdict | None:
+def _find_failure(job: DocumentView, seen: JobTally, now: Instant) -> Verdict | None:
     if (known := condition(job, "FailureTarget")) is not None:
         return known["reason"], known["message"]
     if condition(job, "SuccessCriteriaMet") is not None:
@@ -200,15 +200,15 @@ def _failing(job: DocumentView, seen: JobTally, now: Instant) -> Verdict | None:
     due = _deadline_in(job, now)
     if due is not None and due <= 0:
         return "DeadlineExceeded", "Job was active longer than specified deadline"
-    return _failing_by_index(job, seen)
+    return _find_index_failure(job, seen)
 
 
-def _failing_by_index(job: DocumentView, seen: JobTally) -> Verdict | None:
+def _find_index_failure(job: DocumentView, seen: JobTally) -> Verdict | None:
     failed, most = len(seen.failed_indexes), job.spec.get("maxFailedIndexes")
     if most is not None and failed > most:
         why = "Job has exceeded the specified maximal number of failed indexes"
         return "MaxFailedIndexesExceeded", why
-    if failed and failed + len(seen.completed) >= _completions(job):
+    if failed and failed + len(seen.completed) >= _completions_of(job):
         return "FailedIndexes", "Job has failed indexes"
     return None
 
@@ -220,7 +220,7 @@ def _deadline_in(job: DocumentView, now: Instant) -> float | None:
     return instant_of(started, default=now) + float(limit_s) - now
 
 
-def _succeeding(job: DocumentView, seen: JobTally) -> Verdict | None:
+def _find_success(job: DocumentView, seen: JobTally) -> Verdict | None:
     if (known := condition(job, "SuccessCriteriaMet")) is not None:
         return known["reason"], known["message"]
     if is_indexed(job) and (rule := met_success_policy(job, seen.completed)):
@@ -236,20 +236,20 @@ def _succeeding(job: DocumentView, seen: JobTally) -> Verdict | None:
 def _wanted_active(job: DocumentView, seen: JobTally) -> int:
     parallelism = job.count("spec", "parallelism", default=1)
     if job.spec.get("completions") is None:
-        # A work queue: once a pod has succeeded, the others finish and no more are started.
+        # A work queue: after the first success no new pods are started, and the running ones finish.
         return len(seen.active) if seen.succeeded else parallelism
-    return max(0, min(parallelism, _completions(job) - seen.succeeded))
+    return max(0, min(parallelism, _completions_of(job) - seen.succeeded))
 
 
-def _backoff(pods: Sequence[SandboxPodView], now: Instant) -> float:
-    """How long to wait before failed pods are replaced; doubles with each failure since the last success."""
+def _backoff_left(pods: Sequence[SandboxPodView], now: Instant) -> float:
+    """Seconds until failed pods are replaced. The backoff doubles with each failure since the last success."""
     won = max((ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
     lost = [ended_at(pod) for pod in pods if pod.status.phase == "Failed" and ended_at(pod) >= won]
     return _wait_after(max(lost), len(lost)) - now if lost else 0.0
 
 
-def _index_backoff(failed: SandboxPodView | None, now: Instant) -> float:
-    """The same for one index, whose failures are written on the pod that failed last."""
+def _index_backoff_left(failed: SandboxPodView | None, now: Instant) -> float:
+    """The same for one index; its last failed pod has the number of its failures."""
     return _wait_after(ended_at(failed), sum(failed.index_failures) + 1) - now if failed else 0.0
 
 
@@ -263,7 +263,7 @@ def _wait_after(ended: Instant, failures: int) -> Instant:
 def job_status(
     job: DocumentView, seen: JobTally, step: JobStep, pods: Sequence[SandboxPodView], *, now: Instant
 ) -> Document:
-    """The status after this step; pods that have ended are noted, not counted."""
+    """Build the status after this step. Pods that have ended are recorded, but not counted yet."""
     status = dict(job.status)
     status["conditions"] = [dict(item) for item in job.status.get("conditions") or ()]
     noted = job.status.get("uncountedTerminatedPods") or {}
@@ -271,7 +271,7 @@ def job_status(
     if step.failing is None and step.succeeding is None:
         unnoted |= {pod.uid for pod in seen.held.values()}
     if step.succeeding is not None:
-        # What a success leaves behind has not failed.
+        # Pods that are still running after a success have not failed.
         unnoted |= {pod.uid for pod in seen.fresh if not pod.is_over}
     won = [*(noted.get("succeeded") or ()), *(pod.uid for pod in seen.fresh if has_succeeded(pod))]
     lost = [
@@ -279,7 +279,7 @@ def job_status(
         *(pod.uid for pod in seen.fresh if not has_succeeded(pod) and pod.uid not in unnoted),
     ]
     if step.failing is not None:
-        # Of a job that has failed, every pod that is cut short has failed with it.
+        # When the job has failed, every pod that is deleted before its end has failed, too.
         lost += [pod.uid for pod in pods if _is_cut_short(pod) and pod.uid not in lost]
     uncounted = {name: uids for name, uids in (("succeeded", won), ("failed", lost)) if uids}
     ready = sum(
@@ -313,7 +313,7 @@ def job_status(
 def to_release(
     pods: Sequence[SandboxPodView], seen: JobTally, step: JobStep, status: Document
 ) -> list[SandboxPodView]:
-    """Pods that need their finalizer no longer, once this status is written."""
+    """Pods that no longer need their finalizer once this status is written."""
     noted = status.get("uncountedTerminatedPods") or {}
     uids = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
     is_ending = step.failing is not None or step.succeeding is not None
@@ -332,7 +332,7 @@ def _is_cut_short(pod: SandboxPodView) -> bool:
 
 
 def counted(job: DocumentView, pods: Sequence[SandboxPodView]) -> Document:
-    """The status with those noted pods counted that have lost their finalizer."""
+    """Return the status in which recorded pods without a finalizer are counted."""
     noted = job.status.get("uncountedTerminatedPods") or {}
     held = {pod.uid for pod in pods if FINALIZER in pod.finalizers}
     status = dict(job.status)
@@ -349,7 +349,7 @@ def counted(job: DocumentView, pods: Sequence[SandboxPodView]) -> Document:
 
 
 def tidy(status: Document) -> Document:
-    """Without what Kubernetes leaves out when it is empty."""
+    """Remove empty fields that Kubernetes omits."""
     optional = ("active", "succeeded", "failed", "completedIndexes", "conditions")
     return {name: value for name, value in status.items() if value or name not in optional}
 
@@ -371,7 +371,7 @@ def _set_suspended(job: DocumentView, status: Document, step: JobStep, now: Inst
 def put_condition(
     conditions: list[Document], kind: str, verdict: Verdict, now: Instant, *, status: str = "True"
 ) -> None:
-    """Set a condition; one that holds already stays as it is."""
+    """Set a condition. An existing one with the same status stays unchanged."""
     known = next((condition for condition in conditions if condition["type"] == kind), None)
     if known is not None and known["status"] == status:
         return

@@ -1,10 +1,10 @@
-"""Policies of a Job: for failed pods, for failed indexes, and for a success before the last completion.
+"""Policies of a Job: for failed pods, for failed indexes, and for success before the last completion.
 
 a failed pod ──▶ judge() ──▶ Judgement (whether it counts, whether it fails its index or the job)
 a job + pods ──▶ failed_indexes(), held_back(), met_success_policy()
 
-Pure. Rules: Kubernetes' `podFailurePolicy`, `backoffLimitPerIndex` and `successPolicy`. How often an index has
-failed is written on its pods: a failed one keeps its finalizer until the pod that replaces it carries the count.
+Pure. Same rules as Kubernetes' `podFailurePolicy`, `backoffLimitPerIndex` and `successPolicy`. The pods of an index
+carry the number of its failures: a failed pod keeps its finalizer until its replacement has the number.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,14 +24,14 @@ Action = Literal["Count", "FailIndex", "FailJob", "Ignore"]
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """Consequence of a failure. `text`: why, in the words of a job that fails for it."""
+    """Consequence of a failure. `text`: the message of a job that fails because of it."""
 
     action: Action = "Count"
     text: str = ""
 
     @property
     def counts(self) -> bool:
-        """Whether it counts towards the limits."""
+        """Whether the failure counts towards the limits."""
         return self.action != "Ignore"
 
 
@@ -39,15 +39,15 @@ _COUNTS: Final = Judgement()
 
 
 def judge(job: DocumentView, pod: SandboxPodView) -> Judgement:
-    """Consequence of a failed pod under the failure policy: the first rule that matches decides."""
+    """Judge a failed pod by the failure policy: the first matching rule decides."""
     for number, rule in enumerate((job.spec.get("podFailurePolicy") or {}).get("rules") or ()):
-        if text := _matched(rule, pod):
+        if text := _match_rule(rule, pod):
             action = cast(Action, rule["action"])
             return Judgement(action, f"{text} matching {action} rule at index {number}")
     return _COUNTS
 
 
-def _matched(rule: Mapping[str, Any], pod: SandboxPodView) -> str:
+def _match_rule(rule: Mapping[str, Any], pod: SandboxPodView) -> str:
     if (codes := rule.get("onExitCodes")) is not None:
         for status in (*pod.status.containers, *pod.status.init_containers):
             ended = status.state.terminated
@@ -80,7 +80,9 @@ def has_succeeded(pod: SandboxPodView) -> bool:
 
 
 def has_failed(pod: SandboxPodView, job: DocumentView) -> bool:
-    """Whether it counts as failed: one that is deleted before its end does, unless replacements wait for it."""
+    """Whether the pod counts as failed. A pod that is deleted before its end counts, unless its replacement waits for
+    its end.
+    """
     if pod.status.phase == "Failed":
         return True
     waits = job.spec.get("podReplacementPolicy") == "Failed"
@@ -88,7 +90,7 @@ def has_failed(pod: SandboxPodView, job: DocumentView) -> bool:
 
 
 def ended_at(pod: SandboxPodView) -> float:
-    """When the last of its containers ended; 0 when none has."""
+    """Time of the last end of a container; 0 when none has ended."""
     return max(
         (
             instant_of(status.state.terminated.finished_at, default=0.0)
@@ -109,21 +111,21 @@ def index_of(pod: SandboxPodView) -> int | None:
 
 
 def indexes_of(text: str) -> Iterable[int]:
-    """`"0-2,5"` is 0, 1, 2, 5."""
+    """Parse indexes: `"0-2,5"` is 0, 1, 2, 5."""
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
 
 def index_text(indexes: Iterable[int]) -> str:
-    """The other way round."""
+    """Format indexes: 0, 1, 2, 5 is `"0-2,5"`."""
     ranges: list[list[int]] = []
     for index in sorted(indexes):
         if ranges and ranges[-1][1] == index - 1:
             ranges[-1][1] = index
         else:
             ranges.append([index, index])
-    # Two in a row are separated by a comma, as Kubernetes does.
+    # Two consecutive indexes are separated by a comma, as in Kubernetes.
     parts = [
         str(first) if first == last else f"{first},{last}" if last == first + 1 else f"{first}-{last}"
         for first, last in ranges
@@ -135,14 +137,15 @@ def index_text(indexes: Iterable[int]) -> str:
 
 
 def counts_per_index(job: DocumentView) -> bool:
-    """Whether each index has a limit of its own."""
+    """Whether each index has its own limit."""
     return job.spec.get("backoffLimitPerIndex") is not None
 
 
 def failed_indexes(job: DocumentView, pods: Sequence[SandboxPodView], *, is_decided: bool) -> frozenset[int]:
-    """Indexes that have failed for good: those in the status, and those of pods that are not counted yet.
+    """Indexes that have finally failed: those in the status, and those of pods that are not counted yet.
 
-    `is_decided`: how the job ends is known, so its pods are cut short and their indexes do not fail any more.
+    `is_decided`: the result of the job is known, so its pods are deleted early and their indexes do not fail any
+    more.
     """
     if not counts_per_index(job):
         return frozenset()
@@ -175,7 +178,7 @@ def _fails_its_index(job: DocumentView, pod: SandboxPodView, limit: int) -> bool
 def held_back(
     job: DocumentView, pods: Sequence[SandboxPodView], active: Sequence[SandboxPodView], over: frozenset[int]
 ) -> Mapping[int, SandboxPodView]:
-    """Last failed pod of each index that is to be retried: its count is not written elsewhere yet.
+    """Last failed pod of each index that must be retried; its number of failures is not stored elsewhere yet.
 
     `over`: indexes that have succeeded or failed.
     """
@@ -197,7 +200,7 @@ def _is_later(pod: SandboxPodView, other: SandboxPodView) -> bool:
 
 
 def failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[int, int]:
-    """How often the index of a new pod has failed so far: failures that count, and ignored ones."""
+    """Number of failures of a new pod's index: those that count, and ignored ones."""
     if replaced is None:
         return 0, 0
     counted, ignored = replaced.index_failures
@@ -208,7 +211,7 @@ def failures_after(job: DocumentView, replaced: SandboxPodView | None) -> tuple[
 
 
 def met_success_policy(job: DocumentView, succeeded: frozenset[int]) -> str:
-    """Which rule of the success policy is met, in words; empty when none is."""
+    """Describe the rule of the success policy that is met; empty when none is."""
     if not succeeded:
         return ""
     for number, rule in enumerate((job.spec.get("successPolicy") or {}).get("rules") or ()):

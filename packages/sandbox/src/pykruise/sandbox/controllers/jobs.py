@@ -1,9 +1,10 @@
-"""Jobs: pods that run to their end, so many times; finished jobs go when their time is over.
+"""Jobs: pods that run to completion. Finished jobs are deleted after their TTL.
 
 Job + pods ──▶ snapshot() ──▶ plan_job(): job_plans.counted(), tally(), next_step()
-           ──▶ status (pods noted) ──▶ finalizers off ──▶ pods to delete and to create;  the next plan counts the noted
+           ──▶ status (pods recorded) ──▶ finalizers removed ──▶ pods to delete and to create;  the next plan counts
+           them
 
-A job whose `managedBy` names another controller is left to it.
+A job whose `managedBy` names another controller is ignored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -79,7 +80,7 @@ class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(job: DocumentView, read: Read[Any]) -> JobSnapshot | None:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     if job.is_deleting or job.spec.get("managedBy") not in _OWN:
         return None
     return JobSnapshot(
@@ -91,24 +92,24 @@ async def snapshot(job: DocumentView, read: Read[Any]) -> JobSnapshot | None:
 
 
 def plan_job(snapshot: JobSnapshot) -> Plan:
-    """Adopt and release; then note pods that have ended before anything forgets them; then delete and create."""
+    """Adopt and release. Then record ended pods before they can disappear, then delete and create pods."""
     job, pods, now = snapshot.job, snapshot.pods, snapshot.now
     if is_finished(job):
         return _expire(job, now)
     ownership = ownership_of(job, selector_of(job), pods, snapshot.orphans)
     if not ownership.is_settled:
         return Plan(stages=ownership_stages(job, JOBS, PODS, ownership))
-    # What an earlier plan has noted and let go is counted, and only then is looked for more.
+    # First count the pods that an earlier plan has recorded and released, then look for more.
     now_counted = _with_status(job, counted(job, pods))
     seen = tally(now_counted, pods)
     step = next_step(now_counted, pods, seen, now=now)
     status = job_status(now_counted, seen, step, pods, now=now)
     released = to_release(pods, seen, step, status)
-    notes = _notes(job, status)
+    notes = _notes_for(job, status)
     writes = (
-        *each(_RELEASE, [(pod.name, _released(pod)) for pod in released]),
-        *each(DELETE, [(pod.name, _deleted(pod)) for pod in step.delete]),
-        *each(CREATE, [("", _created(job, index, seen)) for index in step.create], ramp=True),
+        *each(_RELEASE, [(pod.name, _release_pod(pod)) for pod in released]),
+        *each(DELETE, [(pod.name, _delete_pod(pod)) for pod in step.delete]),
+        *each(CREATE, [("", _create_pod(job, index, seen)) for index in step.create], ramp=True),
     )
     if not (released or notes or _is_ending(step)):
         return Plan(stages=writes, status=status, requeue_after_s=step.look_in)
@@ -126,7 +127,7 @@ def _with_status(job: DocumentView, status: Document) -> DocumentView:
 
 
 def _expire(job: DocumentView, now: Instant) -> Plan:
-    """Delete a finished job when its time is over. Rule: `ttlSecondsAfterFinished`."""
+    """Delete a finished job when its time has passed. Same rule as `ttlSecondsAfterFinished`."""
     ttl_s = job.spec.get("ttlSecondsAfterFinished")
     if ttl_s is None:
         return Plan()
@@ -138,8 +139,8 @@ def _expire(job: DocumentView, now: Instant) -> Plan:
     return Plan(stages=in_order(DELETE, [step]))
 
 
-def _notes(job: DocumentView, status: Document) -> list[Note]:
-    """Events of what this status says and the one before did not."""
+def _notes_for(job: DocumentView, status: Document) -> list[Note]:
+    """Events for the differences between the new status and the previous one."""
     notes: list[Note] = []
     was, is_now = (_condition_in(entry, "Suspended") is not None for entry in (job.status, status))
     if is_now and not was:
@@ -154,7 +155,7 @@ def _notes(job: DocumentView, status: Document) -> list[Note]:
 
 
 def _condition_in(status: Document, kind: str) -> Document | None:
-    """A condition that holds in a status."""
+    """Return the condition of that type in a status if it is true."""
     return next(
         (
             condition
@@ -165,7 +166,7 @@ def _condition_in(status: Document, kind: str) -> Document | None:
     )
 
 
-def _created(job: DocumentView, index: int | None, seen: JobTally) -> Write:
+def _create_pod(job: DocumentView, index: int | None, seen: JobTally) -> Write:
     pod = pod_from(job.spec["template"], owner=owner_reference_to(JOBS, job), prefix=f"{job.name}-")
     metadata = pod["metadata"]
     metadata["finalizers"] = [*metadata.get("finalizers", ()), FINALIZER]
@@ -186,19 +187,19 @@ def _created(job: DocumentView, index: int | None, seen: JobTally) -> Write:
     )
 
 
-def _deleted(pod: SandboxPodView) -> Write:
+def _delete_pod(pod: SandboxPodView) -> Write:
     done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
     return pod_deleted(pod, because="the job wants fewer active pods", done=done)
 
 
-def _released(pod: SandboxPodView) -> Write:
-    """Take the tracking finalizer off a pod."""
+def _release_pod(pod: SandboxPodView) -> Write:
+    """Remove the tracking finalizer of a pod."""
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
     return pod_patched(pod, body, because="its end is noted, or nothing will count it")
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:
-    """Adds the index to a pod of an indexed job. Rule: Kubernetes' indexed jobs."""
+    """Add the index to a pod of an indexed job. Same rule as Kubernetes' indexed jobs."""
     assert is_indexed(job)
     metadata, spec = pod["metadata"], pod["spec"]
     metadata["generateName"] = f"{job.name}-{index}-"
@@ -227,7 +228,7 @@ WORK: Final = Work(
 )
 
 
-# ── pods of jobs that are gone ───────────────────────────────────────────────
+# ── pods of deleted jobs ─────────────────────────────────────────────────────
 
 
 class Tracked(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,7 +240,7 @@ class Tracked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def tracked(pod: SandboxPodView, read: Read[Any]) -> Tracked | None:
-    """Tracked pods from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     if FINALIZER not in pod.finalizers:
         return None
     owner = pod.controller
@@ -249,10 +250,10 @@ async def tracked(pod: SandboxPodView, read: Read[Any]) -> Tracked | None:
 
 
 def plan_tracked(seen: Tracked) -> Plan:
-    """Let a pod go that no job will count any more."""
+    """Remove the finalizer of a pod that no job will count any more."""
     pod, job = seen.pod, seen.job
     if job is None or job.is_deleting or (is_finished(job) and pod.is_deleting):
-        return Plan(stages=in_order(_RELEASE, [_released(pod)]))
+        return Plan(stages=in_order(_RELEASE, [_release_pod(pod)]))
     return Plan()
 
 
@@ -262,7 +263,7 @@ def _on_pod(change: Change[SandboxPodView], _: Around[Any]) -> Iterator[Key]:
 
 
 def _on_job(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
-    """A job that goes counts its pods no more."""
+    """Enqueue the pods of a job that is deleted or being deleted, because it no longer counts them."""
     job = change.new or change.old
     if job is not None and (change.new is None or job.is_deleting):
         for pod in around.by_index(POD_VIEWS, BY_CONTROLLER, job.uid):

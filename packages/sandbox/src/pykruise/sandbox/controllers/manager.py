@@ -1,4 +1,4 @@
-"""Runs all built-in controllers of a cluster: an Operator (runtime/operator.py) like any other.
+"""Runs all built-in controllers of a cluster in one Operator (runtime/operator.py).
 
 client, pods, nodes ──▶ Controllers ──▶ Operator ──▶ caches, event recorders, a controller for each Work
 """
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 _STATUS_PER_S = 1e9
-"""Statuses are written as often as they change, as Kubernetes' own controllers do."""
+"""Statuses are written at every change, as Kubernetes' own controllers do."""
 
 
 class Controllers:
-    """All built-in controllers, or those of these `names`. Component: `run()` until `stop()`.
+    """All built-in controllers, or those with these `names`. Component: `run()` until `stop()`.
 
-    `pods` (of POD_VIEWS) and `nodes` (of NODE_VIEWS) are caches that the cluster runs.
+    `pods` (with POD_VIEWS) and `nodes` (with NODE_VIEWS) are caches that the cluster runs.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Controllers:
         nodes: Cache[SandboxNodeView],
         names: Collection[str] | None = None,
     ) -> None:
-        known = {work.control.name: work for work in (_known() if names is None or names else ())}
+        known = {work.control.name: work for work in (_load_works() if names is None or names else ())}
         if unknown := set(names or ()) - known.keys():
             raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
         self.client = client
@@ -52,37 +52,37 @@ class Controllers:
         self._operator = Operator(
             client,
             works,
-            # All wait for all caches: one that began earlier would see half of what there is.
+            # Every controller waits for all caches; one that started earlier would see only some of the objects.
             shared=[views for work in works for views in views_of(work.control, None)],
             borrowed={POD_VIEWS: pods, NODE_VIEWS: nodes},
             tuning=Tuning(status_per_s=_STATUS_PER_S),
             reports_ready=False,
             clock=clock,
             rng=rng,
-            # Resting by measured CPU time is off: runs with equal seeds must be equal.
+            # The limit on measured CPU time is off, because runs with equal seeds must be equal.
             cpu_time=unmeasured,
         )
 
     def mirror(self, resource: Resource) -> Cache[DocumentView] | None:
-        """The mirror of a resource that one of them keeps, for others to read; it runs with them."""
+        """The cache of a resource that one of the controllers uses, for other readers. It runs with the controllers."""
         return self._operator.sources.by_resource.get(resource)
 
     async def run(self) -> None:
-        """Work until `stop()` or until cancelled."""
-        if not self._operator.is_stopping:  # it may have been stopped before its first step
+        """Run until `stop()` or cancellation."""
+        if not self._operator.is_stopping:  # stop() may have been called before the first step
             await self._operator.run()
 
     async def wait_synced(self) -> None:
-        """Return when everything there is has been seen."""
+        """Return when all caches are synced."""
         await self._operator.sources.wait_synced()
 
     async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
+        """Finish the writes in progress; then `run()` returns."""
         self._operator.stop()
 
 
-def _known() -> "Sequence[Work]":
-    """Loaded when a cluster runs one of them."""
+def _load_works() -> "Sequence[Work]":
+    """Import the controllers when a cluster runs one of them."""
     from pykruise.sandbox.controllers.known import WORK
 
     return WORK

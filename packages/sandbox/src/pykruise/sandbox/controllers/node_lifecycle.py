@@ -1,11 +1,12 @@
-"""Nodes that stop living: marked, tainted, and cleared of their pods; pods of nodes that are gone.
+"""Nodes that stop renewing their Lease are marked and tainted, and their pods are evicted; pods of deleted nodes are
+deleted.
 
 Lease of a node, renewed ──▶ node-lifecycle: Ready=Unknown, taints ──▶ pods not ready
 Node's NoExecute taints  ──▶ taint-eviction: pods that do not tolerate them (any more) are deleted
-Node gone                ──▶ pod-collector:  its pods are deleted for good
+Node deleted             ──▶ pod-collector:  its pods are deleted without a grace period
 
-Rules: Kubernetes' node lifecycle, taint eviction and pod garbage collection controllers. A node without a Lease
-is left alone: what runs nodes without heartbeats knows how they are.
+Same rules as Kubernetes' node lifecycle, taint eviction and pod garbage collection controllers. A node without a
+Lease is ignored, because the component that runs nodes without heartbeats knows their state.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,22 +35,24 @@ from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 from pykruise.sandbox.scheduling.filters import tolerates
 
 GRACE_S: Final = 50.0
-"""A node whose lease has not been renewed for so long is taken for dead. Rule: `--node-monitor-grace-period`."""
+"""Seconds without a renewal of its Lease after which a node counts as dead. Same rule as
+`--node-monitor-grace-period`.
+"""
 _QUARANTINE_S: Final = 40.0
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 _OURS: Final = (UNREACHABLE, NOT_READY, "node.kubernetes.io/unschedulable")
 
 
-# ── nodes that no longer renew their Lease ───────────────────────────────────
+# ── nodes that do not renew their Lease ──────────────────────────────────────
 
 LEASE_VIEWS: Final = documents(LEASES)
 
 
 class Renewals:
-    """When the Lease of each node was seen renewed.
+    """Time at which the last renewal of each node's Lease was observed.
 
-    What time a Lease tells does not count: clocks differ, and after a start of this cluster all Leases are old.
+    The time in the Lease does not count: clocks differ, and after a restart of this cluster all Leases are old.
     """
 
     def __init__(self) -> None:
@@ -61,21 +64,21 @@ class NodeLifecycleWatched(msgspec.Struct, frozen=True, kw_only=True):
 
     node: SandboxNodeView
     left_s: float | None
-    """Seconds until it is taken for dead; None: it has no Lease."""
+    """Seconds until the node counts as dead; None: it has no Lease."""
     conditions: Sequence[Document]
-    """As they are stored, of a node that is to be marked."""
+    """The stored conditions of a node that must be marked."""
     pods: Sequence[SandboxPodView]
-    """Pods on the node, when it is not ready."""
+    """Pods on the node, if it is not ready."""
     now: Instant
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has to be marked."""
+        """Whether the node must be marked."""
         return self.left_s is not None and self.left_s <= 0 and self.node.ready != "Unknown"
 
 
 async def watched(node: SandboxNodeView, read: Read[Any]) -> NodeLifecycleWatched | None:
-    """Conditions are asked for: no cache has nodes with all that they say."""
+    """Read a snapshot. Conditions are read from the API server, because the cached nodes do not have all fields."""
     if node.is_deleting:
         return None
     now = read.now()
@@ -97,20 +100,20 @@ async def watched(node: SandboxNodeView, read: Read[Any]) -> NodeLifecycleWatche
 
 
 def plan_life(seen: NodeLifecycleWatched) -> Plan:
-    """Mark a node that is lost; keep the taints of its conditions; pods of a node that is not ready do not serve."""
+    """Mark a lost node, maintain the taints for its conditions, and mark the pods of a node that is not ready."""
     node = seen.node
     if seen.is_lost:
-        return Plan(stages=in_order("mark the node", [_marked_unknown(seen)]), requeue_after_s=0.0)
+        return Plan(stages=in_order("mark the node", [_mark_unknown_step(seen)]), requeue_after_s=0.0)
     wanted = taints_for(node)
-    tainted = [_tainted(node, wanted, seen.now)] if wanted != node.taints else []
-    unready = [(pod.name, _marked_unready(pod, seen.now)) for pod in seen.pods if pod.is_ready]
+    tainted = [_taint_step(node, wanted, seen.now)] if wanted != node.taints else []
+    unready = [(pod.name, _mark_unready_step(pod, seen.now)) for pod in seen.pods if pod.is_ready]
     return Plan(
         stages=(*in_order("taint the node", tainted), *each("mark its pods", unready)),
         requeue_after_s=seen.left_s if node.ready == "True" else None,
     )
 
 
-def _marked_unknown(seen: NodeLifecycleWatched) -> Step:
+def _mark_unknown_step(seen: NodeLifecycleWatched) -> Step:
     node, at = seen.node, format_time(seen.now)
     conditions = [
         {
@@ -134,7 +137,7 @@ def _marked_unknown(seen: NodeLifecycleWatched) -> Step:
     return Step(action=action, because="its Lease was not renewed in time", done=done)
 
 
-def _tainted(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
+def _taint_step(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
     shown: list[Document] = []
     for taint in wanted:
         entry: Document = {"key": taint.key, "effect": taint.effect}
@@ -155,14 +158,14 @@ def _tainted(node: SandboxNodeView, wanted: tuple[Taint, ...], now: Instant) -> 
     return Step(action=action, because="its taints follow from its conditions")
 
 
-def _marked_unready(pod: SandboxPodView, now: Instant) -> Step:
+def _mark_unready_step(pod: SandboxPodView, now: Instant) -> Step:
     condition = {"type": "Ready", "status": "False", "lastTransitionTime": format_time(now)}
     body = {"status": {"conditions": [condition]}}
     return pod_patched(pod, body, because="its node is not ready", subresource="status")
 
 
 def taints_for(node: SandboxNodeView) -> tuple[Taint, ...]:
-    """The taints that a node should have: those of others, and those of its conditions."""
+    """The taints that a node should have: foreign ones, and those for its conditions."""
     kept = tuple(taint for taint in node.taints if taint.key not in _OURS)
     wanted: list[tuple[str, str]] = []
     if node.unschedulable:
@@ -172,13 +175,13 @@ def taints_for(node: SandboxNodeView) -> tuple[Taint, ...]:
         wanted += [(key, "NoSchedule"), (key, "NoExecute")]
     there = {(taint.key, taint.effect): taint for taint in node.taints}
     mine = {pair: there.get(pair) or Taint(*pair) for pair in wanted}
-    # In the order in which they are there, so that equal sets are equal.
+    # Existing taints keep their order, so that equal sets are equal.
     ordered = [taint for taint in node.taints if taint.key not in _OURS or (taint.key, taint.effect) in mine]
     return (*ordered, *(taint for pair, taint in mine.items() if pair not in there)) if kept or mine else ()
 
 
 def _on_lease(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
-    """A renewal by itself changes nothing: the look that is planned finds it."""
+    """Record a renewal. It usually enqueues nothing, because the planned check sees it."""
     if change.key.namespace != LEASE_NAMESPACE:
         return
     seen_at = around.memories.of_kind(Renewals, Renewals).seen_at
@@ -224,7 +227,7 @@ LIFECYCLE: Final = Work(
 
 
 class Inhabited(msgspec.Struct, frozen=True, kw_only=True):
-    """A node and its pods; without a uid, one that is gone."""
+    """A node and its pods. The node has no uid when it is deleted."""
 
     node: SandboxNodeView
     pods: Sequence[SandboxPodView]
@@ -232,14 +235,14 @@ class Inhabited(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def inhabited(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
-    """Inhabited nodes from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     if not any(taint.effect == "NoExecute" for taint in node.taints):
         return None
     return Inhabited(node=node, pods=read.by_index(POD_VIEWS, BY_NODE, node.name), now=read.now())
 
 
 def plan_evictions(seen: Inhabited) -> Plan:
-    """Delete pods that may not stay, and look again when the time of the next is over."""
+    """Delete pods that may not stay, and requeue when the next toleration expires."""
     chains: list[Chain] = []
     next_s: list[float] = []
     for pod in seen.pods:
@@ -251,13 +254,13 @@ def plan_evictions(seen: Inhabited) -> Plan:
         if left_s > 0:
             next_s.append(left_s)
             continue
-        chains.append(Chain(subject=pod.name, steps=_evicted(pod, seen.now)))
+        chains.append(Chain(subject=pod.name, steps=_evict_steps(pod, seen.now)))
     stages = (Stage(purpose="evict", chains=tuple(chains), is_independent=True),) if chains else ()
     return Plan(stages=stages, requeue_after_s=min(next_s, default=None))
 
 
 def tolerated_for(pod: SandboxPodView, taints: Iterable[Taint], now: Instant) -> float | None:
-    """For how many more seconds a pod may stay on a node with these NoExecute taints; None: for ever."""
+    """Seconds that a pod may stay on a node with these NoExecute taints; None: without limit."""
     left: list[float] = []
     for taint in taints:
         if taint.effect != "NoExecute":
@@ -273,7 +276,7 @@ def tolerated_for(pod: SandboxPodView, taints: Iterable[Taint], now: Instant) ->
     return max(0.0, min(left)) if left else None
 
 
-def _evicted(pod: SandboxPodView, now: Instant) -> tuple[Step, ...]:
+def _evict_steps(pod: SandboxPodView, now: Instant) -> tuple[Step, ...]:
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -320,11 +323,13 @@ EVICTION: Final = Work(
 )
 
 
-# ── pods of nodes that are gone ──────────────────────────────────────────────
+# ── pods of deleted nodes ────────────────────────────────────────────────────
 
 
 async def deserted(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
-    """The pods of a node that is gone: asked for, as the cache of nodes may be behind that of pods."""
+    """Read the pods of a deleted node. The deletion is checked in the API server, as the cache of nodes may be behind
+    that of pods.
+    """
     if node.uid:
         return None
     pods = read.by_index(POD_VIEWS, BY_NODE, node.name)
@@ -338,12 +343,12 @@ async def deserted(node: SandboxNodeView, read: Read[Any]) -> Inhabited | None:
 
 
 def plan_collection(seen: Inhabited) -> Plan:
-    """End the pods, and delete them for good."""
-    chains = tuple(Chain(subject=pod.name, steps=tuple(_collected(pod))) for pod in seen.pods)
+    """Set the pods to Failed, and delete them without a grace period."""
+    chains = tuple(Chain(subject=pod.name, steps=tuple(_collect_steps(pod))) for pod in seen.pods)
     return Plan(stages=(Stage(purpose="collect", chains=chains, is_independent=True),))
 
 
-def _collected(pod: SandboxPodView) -> Iterator[Step]:
+def _collect_steps(pod: SandboxPodView) -> Iterator[Step]:
     because = "its node is gone"
     if not pod.is_over:
         yield pod_patched(pod, {"status": {"phase": "Failed"}}, because=because, subresource="status")

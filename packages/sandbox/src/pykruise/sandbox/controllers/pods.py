@@ -1,7 +1,7 @@
 """Pods and nodes as the built-in controllers see them.
 
-POD_VIEWS, NODE_VIEWS ──▶ the caches that scheduler and kubelets read too
-documents(resource)   ──▶ every other resource, as whole documents
+POD_VIEWS, NODE_VIEWS ──▶ the caches that scheduler and kubelets read, too
+documents(resource)   ──▶ all other resources, as whole documents
 template ──▶ pod_from() ──▶ a pod;   pod ──▶ available_at()
 """
 
@@ -21,9 +21,9 @@ from pykruise.sandbox.pod_decoding import SandboxPodProjector
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 BY_NODE: Final = "node"
-"""Index: the node's name."""
+"""Index by the node's name."""
 BY_CLAIM: Final = "claim"
-"""Index: namespace and name of a claim that the pod uses."""
+"""Index by namespace and name of a claim that the pod uses."""
 
 _POD_INDEXES: Final[Mapping[str, Callable[[SandboxPodView], Iterable[Hashable]]]] = {
     BY_CONTROLLER: lambda pod: (pod.owner_uid,) if pod.owner_uid else (),
@@ -39,7 +39,7 @@ NODE_VIEWS: Final = Views[SandboxNodeView](resource=NODES, projector=lambda: pro
 
 @cache
 def documents(resource: Resource) -> Views[DocumentView]:
-    """The views of any other resource; the same value for all controllers, so that they share a cache."""
+    """The views of any other resource. All controllers get the same value, so that they share a cache."""
     return object_views(resource)
 
 
@@ -49,13 +49,15 @@ def selector_of(owner: DocumentView) -> Selector:
 
 
 def selects(owner: DocumentView, labels: Mapping[str, str]) -> bool:
-    """Whether a workload's selector means these labels; an empty one means none."""
+    """Whether a workload's selector matches these labels; an empty selector matches none."""
     selector = selector_of(owner)
     return not selector.is_empty and selector.matches(labels)
 
 
 def pods_of(resource: Resource) -> tuple[Wake, ...]:
-    """Pods enqueue the objects of `resource` that own them, and orphans those that may adopt them."""
+    """Wakes for pods: they enqueue the objects of `resource` that own them; orphans enqueue those that may adopt
+    them.
+    """
     return (
         by_owner(POD_VIEWS, resource),
         adoptable(POD_VIEWS, documents(resource), may_own=lambda owner, pod: selects(owner, pod.labels)),
@@ -63,7 +65,7 @@ def pods_of(resource: Resource) -> tuple[Wake, ...]:
 
 
 def pod_from(template: Document, *, owner: Document, name: str = "", prefix: str = "") -> Document:
-    """A pod of a template; named, or with a name that the API server makes of `prefix`."""
+    """Build a pod from a template, with a name, or with one that the API server generates from `prefix`."""
     metadata = {
         field: deep_copy(value)
         for field, value in (template.get("metadata") or {}).items()
@@ -79,7 +81,9 @@ def pod_from(template: Document, *, owner: Document, name: str = "", prefix: str
 
 
 def available_at(pod: SandboxPodView, *, min_ready_s: int) -> Instant | None:
-    """When a ready pod counts as available; None when it is not ready. Rule: Kubernetes' pod availability."""
+    """Time at which a ready pod becomes available; None when it is not ready. Same rule as Kubernetes' pod
+    availability.
+    """
     ready = pod.status.condition("Ready")
     if ready is None or ready.status != "True":
         return None

@@ -1,8 +1,8 @@
-"""ReplicaSets: as many pods of a template as are asked for.
+"""ReplicaSets: the requested number of pods from a template.
 
 ReplicaSet + its pods ──▶ snapshot() ──▶ plan_replica_set() ──▶ pods to create or delete, status
 
-Rules: Kubernetes' replica set controller.
+Same rules as Kubernetes' replica set controller.
 """
 
 from collections import Counter
@@ -44,16 +44,16 @@ from pykruise.sandbox.controllers.steps import (
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 BURST: Final = 500
-"""Pods created or deleted in one go."""
+"""Largest number of pods that one plan creates or deletes."""
 
 
 def victims(
     pods: Sequence[SandboxPodView], related: Sequence[SandboxPodView], *, count: int, now: Instant
 ) -> list[SandboxPodView]:
-    """The `count` pods to delete first. `related`: pods of all replica sets of the same owner.
+    """Select the `count` pods to delete first. `related`: pods of all replica sets of the same owner.
 
-    Rule: `ActivePodsWithRanks`: unassigned, pending, not ready, cheap, crowded on a node, newly ready (to a
-    power of ten), often restarted, new ones first.
+    Same rule as `ActivePodsWithRanks`: first pods that are unassigned, pending, not ready, of low deletion cost,
+    crowded on a node, newly ready (to a power of ten), often restarted, new.
     """
     crowd = Counter(pod.node_name for pod in related if pod.is_active)
 
@@ -68,9 +68,9 @@ def victims(
             is_ready,
             pod.deletion_cost,
             -crowd[pod.node_name],
-            _magnitude(ready_s),
+            _decimal_digits(ready_s),
             -restarts,
-            _magnitude(now - instant_of(pod.created_at, default=now)),
+            _decimal_digits(now - instant_of(pod.created_at, default=now)),
             pod.uid,
         )
 
@@ -80,7 +80,7 @@ def victims(
 _PHASES: Final[Mapping[str, int]] = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 
 
-def _magnitude(seconds: float) -> int:
+def _decimal_digits(seconds: float) -> int:
     return int(log10(seconds)) + 1 if seconds >= 1 else 0
 
 
@@ -91,9 +91,9 @@ def replica_set_status(
     now: Instant,
     failure: tuple[str, str] | None = None,
 ) -> tuple[Document, Instant | None]:
-    """The status for these active pods, and when the next of them becomes available.
+    """Return the status for these active pods, and when the next of them becomes available.
 
-    `failure`: reason and message of what went wrong with creating or deleting pods, if anything did.
+    `failure`: reason and message of a failed creation or deletion of pods, if there was one.
     """
     labels = (owner.spec.get("template") or {}).get("metadata", {}).get("labels") or {}
     min_ready_s = owner.count("spec", "minReadySeconds")
@@ -144,18 +144,18 @@ class ReplicaSetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     orphans: Sequence[SandboxPodView]
     """Pods of its namespace without an owner."""
     active: Sequence[SandboxPodView]
-    """Own pods that count."""
+    """Own pods that count as replicas."""
     related: Sequence[SandboxPodView] = ()
-    """Pods of all replica sets with the same owner, when some of its own are too many."""
+    """Pods of all replica sets with the same owner, if this one has too many."""
     now: Instant
 
 
 async def snapshot(owner: DocumentView, read: Read[Any]) -> ReplicaSetSnapshot:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     pods = read.owned(POD_VIEWS, owner.uid)
     active = [pod for pod in pods if pod.is_active]
     related: Sequence[SandboxPodView] = ()
-    if len(active) > _replicas(owner):
+    if len(active) > _replicas_of(owner):
         siblings = read.owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
         related = [pod for sibling in siblings for pod in read.owned(POD_VIEWS, sibling.uid)]
     return ReplicaSetSnapshot(
@@ -168,17 +168,17 @@ async def snapshot(owner: DocumentView, read: Read[Any]) -> ReplicaSetSnapshot:
     )
 
 
-def _replicas(owner: DocumentView) -> int:
+def _replicas_of(owner: DocumentView) -> int:
     return owner.count("spec", "replicas", default=1)
 
 
 def plan_replica_set(snapshot: ReplicaSetSnapshot) -> Plan:
-    """Adopt and release; then create or delete; then the status."""
+    """Adopt and release, then create or delete pods, then write the status."""
     owner = snapshot.owner
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
     if not ownership.is_settled:
         return Plan(stages=ownership_stages(owner, REPLICA_SETS, PODS, ownership))
-    stages = () if owner.is_deleting else _scale(snapshot)
+    stages = () if owner.is_deleting else _scale_stages(snapshot)
     kept = _failure_of(owner) if stages else None
     status, next_at = replica_set_status(owner, snapshot.active, now=snapshot.now, failure=kept)
     again_s = None if next_at is None else next_at - snapshot.now
@@ -195,25 +195,25 @@ def status_after(snapshot: ReplicaSetSnapshot, plan: Plan, failure: Failure) -> 
 
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
-    """Failure in the status about pods that could not be created or deleted: it stays until no work is left."""
+    """The status' failure of creating or deleting pods. It stays until there is nothing left to do."""
     for condition in owner.status.get("conditions") or ():
         if condition.get("type") == "ReplicaFailure":
             return condition.get("reason", ""), condition.get("message", "")
     return None
 
 
-def _scale(snapshot: ReplicaSetSnapshot) -> tuple[Stage, ...]:
+def _scale_stages(snapshot: ReplicaSetSnapshot) -> tuple[Stage, ...]:
     owner, active = snapshot.owner, snapshot.active
-    missing = _replicas(owner) - len(active)
+    missing = _replicas_of(owner) - len(active)
     if missing == 0:
         return ()
     if missing > 0:
-        return each(CREATE, [("", _created(owner))] * min(missing, BURST), ramp=True)
+        return each(CREATE, [("", _create_pod(owner))] * min(missing, BURST), ramp=True)
     leaving = victims(active, snapshot.related, count=min(-missing, BURST), now=snapshot.now)
-    return each(DELETE, [(pod.name, _deleted(pod)) for pod in leaving])
+    return each(DELETE, [(pod.name, _delete_pod(pod)) for pod in leaving])
 
 
-def _created(owner: DocumentView) -> Step:
+def _create_pod(owner: DocumentView) -> Step:
     template, reference = owner.spec.get("template") or {}, owner_reference_to(REPLICA_SETS, owner)
     return created(
         PODS,
@@ -225,7 +225,7 @@ def _created(owner: DocumentView) -> Step:
     )
 
 
-def _deleted(pod: SandboxPodView) -> Step:
+def _delete_pod(pod: SandboxPodView) -> Step:
     return pod_deleted(
         pod,
         because="there are more pods than replicas",

@@ -1,11 +1,11 @@
-"""Revisions of StatefulSets and DaemonSets: their templates, kept as ControllerRevisions.
+"""Revisions of StatefulSets and DaemonSets: their templates, stored as ControllerRevisions.
 
 owner + its ControllerRevisions ──▶ history_of() ──▶ History ──▶ chosen() ──▶ the revision of the present template,
-                                                                             and what is to be written of it
-ControllerRevision ──▶ template_of() ──▶ the template it keeps
+                                                                             and the writes that it needs
+ControllerRevision ──▶ template_of() ──▶ its template
 
-Pure, but for history_of(), which looks things up. Rule: Kubernetes' controller history: `data` is the patch that puts
-the template back.
+Pure, except for history_of(), which reads caches. Same rule as Kubernetes' controller history: `data` is the patch
+that restores the template.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,11 +34,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """Revisions of an object."""
 
     revisions: tuple[DocumentView, ...] = ()
-    """Its own, oldest first."""
+    """Its own revisions, oldest first."""
     orphans: Sequence[DocumentView] = ()
     """Revisions of its namespace without an owner."""
     namesake: DocumentView | None = None
-    """The revision of the name that one of the present template gets."""
+    """The revision that has the name of a new one of the present template."""
 
 
 class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,44 +46,46 @@ class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     stages: tuple[Stage, ...] = ()
-    """Stages to write before a pod can be of the revision."""
+    """Stages that must be written before a pod can have the revision."""
     is_taken: bool = False
-    """Another object has the name, so it cannot be stored."""
+    """Whether another object has the name, so that the revision cannot be stored."""
 
 
 def history_of(owner: DocumentView, read: Read[Any]) -> History:
-    """History from caches: no request is made."""
+    """Read the history from caches, without requests."""
     result = read.owned(REVISION_VIEWS, owner.uid)
     return History(
         revisions=tuple(
             sorted(result, key=lambda document: (number_of(document), document.created_at, document.name))
         ),
         orphans=read.orphans(REVISION_VIEWS, owner.namespace),
-        namesake=read.get(REVISION_VIEWS, Key(owner.namespace, f"{owner.name}-{_digest(owner)}")),
+        namesake=read.get(REVISION_VIEWS, Key(owner.namespace, f"{owner.name}-{_digest_of(owner)}")),
     )
 
 
 def template_of(revision: DocumentView) -> Document:
-    """The pod template that a revision keeps."""
+    """The pod template of a revision."""
     template = dict(revision.doc["data"]["spec"]["template"])
     template.pop("$patch", None)
     return template
 
 
 def number_of(revision: DocumentView) -> int:
-    """Its place in the history."""
+    """Position in the history."""
     return int(revision.doc.get("revision") or 0)
 
 
 def adoptions(owner: DocumentView, resource: Resource, history: History) -> tuple[Stage, ...]:
-    """The writes that adopt the orphans that the owner selects; none where there are none."""
+    """Stages that adopt the orphans that the owner selects; empty when there are none."""
     ownership = ownership_of(owner, selector_of(owner), (), history.orphans)
     return ownership_stages(owner, resource, CONTROLLER_REVISIONS, ownership)
 
 
 def chosen(owner: DocumentView, resource: Resource, history: History) -> RevisionChosen:
-    """The revision that keeps the present template: one that is there, made the newest, or a new one."""
-    data = _data(owner)
+    """Return the revision of the present template: the newest one, an older one that becomes the newest, or a new
+    one.
+    """
+    data = _data_of(owner)
     newest = number_of(history.revisions[-1]) if history.revisions else 0
     equal = [revision for revision in history.revisions if same(revision.doc.get("data"), data)]
     if equal:
@@ -93,7 +95,7 @@ def chosen(owner: DocumentView, resource: Resource, history: History) -> Revisio
         because = "the template is that of an older revision again"
         step = merged(CONTROLLER_REVISIONS, document, {"revision": newest + 1}, because=because)
         return RevisionChosen(name=document.name, stages=in_order("renew the revision", [step]))
-    body = _document(owner, resource, data, newest + 1)
+    body = _build_document(owner, resource, data, newest + 1)
     name = body["metadata"]["name"]
     if history.namesake is not None:
         return RevisionChosen(name=name, is_taken=True)
@@ -103,29 +105,31 @@ def chosen(owner: DocumentView, resource: Resource, history: History) -> Revisio
 
 
 def truncations(owner: DocumentView, history: History, live: Collection[str]) -> tuple[Stage, ...]:
-    """The end of the oldest revisions beyond the owner's limit that nothing uses; `live` are names."""
+    """Stages that delete the oldest unused revisions beyond the owner's limit; `live` are the names of used ones."""
     limit = owner.count("spec", "revisionHistoryLimit", default=10)
     idle = [revision for revision in history.revisions if revision.name not in live]
     because = "it is beyond the history limit"
-    gone = [(document.name, _deleted(document, because)) for document in idle[: max(0, len(idle) - limit)]]
+    gone = [
+        (document.name, _delete_revision(document, because)) for document in idle[: max(0, len(idle) - limit)]
+    ]
     return each(DELETE, gone)
 
 
-def _deleted(revision: DocumentView, because: str) -> Step:
+def _delete_revision(revision: DocumentView, because: str) -> Step:
     return deleted(CONTROLLER_REVISIONS, revision, because=because)
 
 
-def _data(owner: DocumentView) -> Document:
+def _data_of(owner: DocumentView) -> Document:
     return {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
 
 
-def _digest(owner: DocumentView) -> str:
+def _digest_of(owner: DocumentView) -> str:
     collisions = owner.count("status", "collisionCount")
-    return hash_text(fnv32a(canonical(_data(owner)) + (str(collisions).encode() if collisions else b"")))
+    return hash_text(fnv32a(canonical(_data_of(owner)) + (str(collisions).encode() if collisions else b"")))
 
 
-def _document(owner: DocumentView, resource: Resource, data: Document, number: int) -> Document:
-    digest = _digest(owner)
+def _build_document(owner: DocumentView, resource: Resource, data: Document, number: int) -> Document:
+    digest = _digest_of(owner)
     labels = (owner.spec["template"].get("metadata") or {}).get("labels") or {}
     return {
         "apiVersion": "apps/v1",

@@ -2,8 +2,8 @@
 
 Deployment + its ReplicaSets + which of them still have pods + now ──▶ next_step() ──▶ Step ──▶ deployments.py
 
-Pure. Rules: Kubernetes' deployment controller. One step at a time: create or annotate the new replica set,
-scale it up, scale old ones down, clean up history. Each is seen through the cache before the next is decided.
+Pure. Same rules as Kubernetes' deployment controller. One step at a time: create or annotate the new replica set,
+scale it up, scale old ones down, clean up history. The next step is decided after the cache has the result.
 """
 
 from collections.abc import Sequence
@@ -39,13 +39,13 @@ class Sets(msgspec.Struct, frozen=True):
     """The replica sets of a deployment."""
 
     new: DocumentView | None
-    """The one of the current template; the oldest if there are several."""
+    """The replica set of the current template; the oldest if there are several."""
     old: tuple[DocumentView, ...]
     """All others, oldest first."""
 
     @property
     def all(self) -> tuple[DocumentView, ...]:
-        """Every one of them."""
+        """All replica sets."""
         return (*self.old, self.new) if self.new is not None else self.old
 
 
@@ -55,9 +55,9 @@ class DeploymentStep(msgspec.Struct, frozen=True, kw_only=True):
     create: Document | None = None
     """A new replica set."""
     annotate: tuple[DocumentView, Document] | None = None
-    """A replica set and the merge patch that brings its annotations up to date."""
+    """A replica set, and the merge patch that updates its annotations."""
     scale: tuple[tuple[DocumentView, int], ...] = ()
-    """Replica sets and how many pods they shall have."""
+    """Replica sets with their wanted number of pods."""
     delete: tuple[DocumentView, ...] = ()
     """Replica sets beyond the history limit."""
     revision: str = ""
@@ -70,7 +70,7 @@ class DeploymentStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group(deployment: DocumentView, sets: Sequence[DocumentView]) -> Sets:
-    """Which replica set is of the current template, and which are old."""
+    """Group replica sets into the one of the current template and the old ones."""
     ordered = sorted(sets, key=lambda document: (document.created_at, document.name))
     template = _without_hash(deployment.spec["template"])
     new = next(
@@ -85,21 +85,21 @@ def group(deployment: DocumentView, sets: Sequence[DocumentView]) -> Sets:
 
 
 def next_step(deployment: DocumentView, sets: Sets, *, busy: frozenset[str], now: Instant) -> DeploymentStep:
-    """The next step. `busy`: uids of replica sets that have pods which have not ended."""
+    """Decide the next step. `busy`: uids of replica sets with pods that have not ended."""
     if deployment.is_deleting:
         return DeploymentStep()
     if deployment.spec.get("paused"):
-        return _scale(deployment, sets)
+        return _resize_sets(deployment, sets)
     if _is_scaled(deployment, sets):
-        step = _scale(deployment, sets)
-        return step if not step.is_nothing else _annotated(deployment, sets)
+        step = _resize_sets(deployment, sets)
+        return step if not step.is_nothing else _annotate_new_set(deployment, sets)
     if deployment.spec["strategy"]["type"] == "Recreate":
         return _recreate(deployment, sets, busy, now)
-    return _roll(deployment, sets, now)
+    return _roll_out(deployment, sets, now)
 
 
 def surge_and_unavailable(deployment: DocumentView) -> tuple[int, int]:
-    """`maxSurge` and `maxUnavailable` as pods. Never both 0: nothing could ever be replaced."""
+    """`maxSurge` and `maxUnavailable` as numbers of pods. Never both 0, because then no pod could be replaced."""
     rolling = deployment.spec["strategy"].get("rollingUpdate")
     if rolling is None:
         return 0, 0
@@ -112,12 +112,12 @@ def surge_and_unavailable(deployment: DocumentView) -> tuple[int, int]:
 
 
 def replicas_of(view: DocumentView) -> int:
-    """How many pods it shall have."""
+    """The wanted number of pods."""
     return view.count("spec", "replicas", default=1)
 
 
 def is_complete(deployment: DocumentView, status: Document) -> bool:
-    """Whether all pods are of the new template, available, and nothing else is there."""
+    """Whether all pods are of the new template and available, and there are no others."""
     wanted = replicas_of(deployment)
     return bool(
         status.get("updatedReplicas", 0) == wanted
@@ -130,16 +130,16 @@ def is_complete(deployment: DocumentView, status: Document) -> bool:
 # ── strategies ───────────────────────────────────────────────────────────────
 
 
-def _roll(deployment: DocumentView, sets: Sets, now: Instant) -> DeploymentStep:
-    if (step := _new_set(deployment, sets, now, all_at_once=False)) is not None:
+def _roll_out(deployment: DocumentView, sets: Sets, now: Instant) -> DeploymentStep:
+    if (step := _update_new_set(deployment, sets, now, all_at_once=False)) is not None:
         return step
     assert sets.new is not None
-    wanted = _new_size(deployment, sets)
+    wanted = _size_new_set(deployment, sets)
     if wanted != replicas_of(sets.new):
         return DeploymentStep(scale=((sets.new, wanted),))
     if down := _scale_down_old(deployment, sets):
         return DeploymentStep(scale=down)
-    return _clean(deployment, sets)
+    return _clean_up_history(deployment, sets)
 
 
 def _recreate(deployment: DocumentView, sets: Sets, busy: frozenset[str], now: Instant) -> DeploymentStep:
@@ -147,16 +147,16 @@ def _recreate(deployment: DocumentView, sets: Sets, busy: frozenset[str], now: I
         return DeploymentStep(scale=tuple((document, 0) for document in active))
     if any(document.uid in busy for document in sets.old):
         return DeploymentStep()
-    if (step := _new_set(deployment, sets, now, all_at_once=True)) is not None:
+    if (step := _update_new_set(deployment, sets, now, all_at_once=True)) is not None:
         return step
     assert sets.new is not None
     if replicas_of(sets.new) != replicas_of(deployment):
         return DeploymentStep(scale=((sets.new, replicas_of(deployment)),))
-    return _clean(deployment, sets)
+    return _clean_up_history(deployment, sets)
 
 
-def _new_size(deployment: DocumentView, sets: Sets) -> int:
-    """How many pods the new replica set shall have now."""
+def _size_new_set(deployment: DocumentView, sets: Sets) -> int:
+    """The number of pods that the new replica set should have now."""
     assert sets.new is not None
     wanted, current = replicas_of(deployment), replicas_of(sets.new)
     if current >= wanted:
@@ -167,24 +167,24 @@ def _new_size(deployment: DocumentView, sets: Sets) -> int:
 
 
 def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[DocumentView, int], ...]:
-    """Old replica sets that may lose pods: first those that are not healthy, then as availability allows."""
+    """Reduce old replica sets: first by unhealthy pods, then as far as availability allows."""
     assert sets.new is not None
     sizes = {item.uid: replicas_of(item) for item in sets.old}
     if not any(sizes.values()):
         return ()
     _, unavailable = surge_and_unavailable(deployment)
     least = replicas_of(deployment) - unavailable
-    not_there_yet = replicas_of(sets.new) - _available(sets.new)
+    not_there_yet = replicas_of(sets.new) - _available_replicas(sets.new)
     budget = sum(sizes.values()) + replicas_of(sets.new) - least - not_there_yet
     if budget <= 0:
         return ()
     removed = 0
     for document in sets.old:
-        unhealthy = min(budget - removed, sizes[document.uid] - _available(document))
+        unhealthy = min(budget - removed, sizes[document.uid] - _available_replicas(document))
         if unhealthy > 0 and sizes[document.uid]:
             sizes[document.uid] -= unhealthy
             removed += unhealthy
-    spare = sum(map(_available, sets.all)) - least
+    spare = sum(map(_available_replicas, sets.all)) - least
     for document in sets.old:
         step = min(sizes[document.uid], spare)
         if step > 0:
@@ -193,12 +193,12 @@ def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[Documen
     return tuple((item, sizes[item.uid]) for item in sets.old if sizes[item.uid] != replicas_of(item))
 
 
-def _available(document: DocumentView) -> int:
+def _available_replicas(document: DocumentView) -> int:
     return document.count("status", "availableReplicas")
 
 
-def _clean(deployment: DocumentView, sets: Sets) -> DeploymentStep:
-    """Drop replica sets beyond the history limit, once the rollout is complete."""
+def _clean_up_history(deployment: DocumentView, sets: Sets) -> DeploymentStep:
+    """Delete replica sets beyond the history limit, after the rollout is complete."""
     limit = deployment.spec.get("revisionHistoryLimit")
     if limit is None or not is_complete(deployment, deployment.status):
         return DeploymentStep()
@@ -218,7 +218,7 @@ def _clean(deployment: DocumentView, sets: Sets) -> DeploymentStep:
 
 
 def _is_scaled(deployment: DocumentView, sets: Sets) -> bool:
-    """Whether the deployment's size was changed since its replica sets were sized."""
+    """Whether the deployment was resized after its replica sets were last sized."""
     wanted = str(replicas_of(deployment))
     return any(
         document.annotations.get(DESIRED, wanted) != wanted
@@ -227,7 +227,7 @@ def _is_scaled(deployment: DocumentView, sets: Sets) -> bool:
     )
 
 
-def _scale(deployment: DocumentView, sets: Sets) -> DeploymentStep:
+def _resize_sets(deployment: DocumentView, sets: Sets) -> DeploymentStep:
     wanted = replicas_of(deployment)
     active = [document for document in sets.all if replicas_of(document) > 0]
     if len(active) <= 1:
@@ -240,16 +240,16 @@ def _scale(deployment: DocumentView, sets: Sets) -> DeploymentStep:
         new is not None
         and replicas_of(new) == wanted
         and new.annotations.get(DESIRED) == str(wanted)
-        and _available(new) == wanted
+        and _available_replicas(new) == wanted
     ):
         return DeploymentStep(scale=tuple((document, 0) for document in active if document is not new))
     if deployment.spec["strategy"]["type"] != "RollingUpdate":
         return DeploymentStep()
-    return _in_proportion(deployment, active)
+    return _scale_proportionally(deployment, active)
 
 
-def _in_proportion(deployment: DocumentView, active: Sequence[DocumentView]) -> DeploymentStep:
-    """Spread a change of size over the replica sets of a rollout under way."""
+def _scale_proportionally(deployment: DocumentView, active: Sequence[DocumentView]) -> DeploymentStep:
+    """Distribute a change of size over the replica sets of a rollout in progress."""
     surge, _ = surge_and_unavailable(deployment)
     wanted = replicas_of(deployment)
     allowed = wanted + surge if wanted else 0
@@ -260,23 +260,25 @@ def _in_proportion(deployment: DocumentView, active: Sequence[DocumentView]) -> 
     sizes: dict[str, int] = {}
     done = 0
     for document in ordered:
-        part = _proportion(document, deployment, allowed=allowed, change=change, done=done)
+        part = _proportional_share(document, deployment, allowed=allowed, change=change, done=done)
         sizes[document.uid] = replicas_of(document) + part
         done += part
     sizes[ordered[0].uid] = max(0, sizes[ordered[0].uid] + change - done)
     return DeploymentStep(
-        scale=tuple((item, sizes[item.uid]) for item in ordered if _needs(deployment, item, sizes))
+        scale=tuple((item, sizes[item.uid]) for item in ordered if _needs_write(deployment, item, sizes))
     )
 
 
-def _needs(deployment: DocumentView, document: DocumentView, sizes: dict[str, int]) -> bool:
-    """A set that keeps its size is written too: its annotation says for which size of the whole it is."""
+def _needs_write(deployment: DocumentView, document: DocumentView, sizes: dict[str, int]) -> bool:
+    """Whether the set must be written: also a set of unchanged size has the wanted size of the deployment in an
+    annotation.
+    """
     return sizes[document.uid] != replicas_of(document) or document.annotations.get(DESIRED) != str(
         replicas_of(deployment)
     )
 
 
-def _proportion(
+def _proportional_share(
     document: DocumentView, deployment: DocumentView, *, allowed: int, change: int, done: int
 ) -> int:
     size = replicas_of(document)
@@ -299,25 +301,25 @@ def size_annotations(deployment: DocumentView) -> dict[str, str]:
 
 
 def revision_of(document: DocumentView) -> int:
-    """The number of a replica set's revision; 0 when it has none."""
+    """Revision number of a replica set; 0 when it has none."""
     text = document.annotations.get(REVISION, "")
     return int(text) if text.isdecimal() else 0
 
 
-def _new_set(
+def _update_new_set(
     deployment: DocumentView, sets: Sets, now: Instant, *, all_at_once: bool
 ) -> DeploymentStep | None:
-    """Create the replica set of the template, or bring its annotations up to date; None: it is as it should be."""
+    """Create the replica set of the template, or update its annotations; None when nothing must be written."""
     revision = max(map(revision_of, sets.old), default=0) + 1
     if sets.new is None:
         return DeploymentStep(
             create=_new_document(deployment, sets, revision, all_at_once), revision=str(revision)
         )
-    step = _annotated(deployment, sets)
+    step = _annotate_new_set(deployment, sets)
     return step if step.annotate or step.revision else None
 
 
-def _annotated(deployment: DocumentView, sets: Sets) -> DeploymentStep:
+def _annotate_new_set(deployment: DocumentView, sets: Sets) -> DeploymentStep:
     new = sets.new
     if new is None:
         return DeploymentStep()
@@ -380,9 +382,10 @@ def replica_set_name(deployment: DocumentView) -> str:
 
 
 def template_hash(deployment: DocumentView) -> str:
-    """The hash of the pod template as it stands in names and labels.
+    """The hash of the pod template in names and labels.
 
-    Kubernetes hashes a dump of its Go structs; this hashes the JSON, so names differ from a real cluster's.
+    Kubernetes hashes a dump of its Go structs; this function hashes the JSON, so names differ from those of a real
+    cluster.
     """
     collisions = deployment.count("status", "collisionCount")
     data = canonical(deployment.spec["template"]) + (str(collisions).encode() if collisions else b"")
@@ -398,5 +401,5 @@ def _without_hash(template: Document) -> Document:
 
 
 def progress_since(condition: Document) -> Instant:
-    """When a rollout last made progress."""
+    """Time of the rollout's last progress."""
     return instant_of(condition.get("lastUpdateTime"), default=0.0)

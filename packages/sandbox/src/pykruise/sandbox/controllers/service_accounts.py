@@ -1,8 +1,8 @@
 """Service accounts: every namespace has one named `default`.
 
-Namespace ──▶ plan_account() ──▶ POST serviceaccounts/default, again when it is deleted
+Namespace ──▶ plan_account() ──▶ POST serviceaccounts/default, again after it is deleted
 
-Rule: Kubernetes' service accounts controller.
+Same rule as Kubernetes' service accounts controller.
 """
 
 from typing import Any, Final
@@ -35,13 +35,13 @@ class ServiceAccountSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(namespace: DocumentView, read: Read[Any]) -> ServiceAccountSnapshot:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     account = read.get(ACCOUNT_VIEWS, Key(namespace.name, _NAME))
     return ServiceAccountSnapshot(namespace=namespace, account=account, now=read.now())
 
 
 def plan_account(snapshot: ServiceAccountSnapshot) -> Plan:
-    """The account, where there is none."""
+    """Create the account if it is missing."""
     if snapshot.namespace.is_deleting or snapshot.account is not None:
         return Plan()
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _NAME}}

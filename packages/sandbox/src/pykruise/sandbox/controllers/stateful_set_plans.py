@@ -3,8 +3,8 @@
 StatefulSet + pods by ordinal + names of the current and the updated revision ──▶ next_step() ──▶ Step
                                                                               └──▶ stateful_set_status()
 
-Pure. Rules: Kubernetes' stateful set control: pods in order, each after the one before is ready, or all at
-once (`podManagementPolicy: Parallel`); updates from the highest ordinal down to the partition, one at a time.
+Pure. Same rules as Kubernetes' stateful set control: each pod after its predecessor is ready, or all at the same time
+(`podManagementPolicy: Parallel`). Updates replace one pod at a time, from the highest ordinal down to the partition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ class StatefulSetControllerStep(msgspec.Struct, frozen=True, kw_only=True):
     """Ordinals of pods to create, each with the name of its revision."""
     delete: tuple[SandboxPodView, ...] = ()
     condemned: tuple[SandboxPodView, ...] = ()
-    """Deleted because the set is smaller now."""
+    """Pods to delete because the set has become smaller."""
     look_at: Instant | None = None
-    """When a pod becomes available by itself."""
+    """Time at which a pod becomes available if nothing changes."""
 
 
 def ordinal_of(owner: DocumentView, name: str) -> int | None:
-    """The number in a pod's name; None for other names."""
+    """The ordinal in a pod's name; None for other names."""
     prefix, _, text = name.rpartition("-")
     is_one = prefix == owner.name and text.isdecimal() and (text == "0" or text[0] != "0")
     return int(text) if is_one else None
@@ -42,7 +42,7 @@ def ordinal_of(owner: DocumentView, name: str) -> int | None:
 def next_step(
     owner: DocumentView, pods: Mapping[int, SandboxPodView], *, current: str, update: str, now: Instant
 ) -> StatefulSetControllerStep:
-    """The next step. `current`, `update`: names of revisions."""
+    """Decide the next step. `current`, `update`: names of revisions."""
     if owner.is_deleting:
         return StatefulSetControllerStep()
     first = owner.count("spec", "ordinals", "start")
@@ -64,7 +64,7 @@ def next_step(
             if in_turn:
                 return StatefulSetControllerStep(delete=tuple(delete))
             continue
-        if in_turn and (wait := _waits_for(owner, pod, now)) is not None:
+        if in_turn and (wait := _blocked_until(owner, pod, now)) is not None:
             return StatefulSetControllerStep(look_at=wait or None)
         due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None and due > now:
@@ -75,11 +75,11 @@ def next_step(
     surplus = [pods[ordinal] for ordinal in sorted(pods, reverse=True) if ordinal not in wanted]
     if surplus:
         return _shrink(surplus, in_turn=in_turn, look_at=moment)
-    return _update(owner, [pods[ordinal] for ordinal in wanted], update, first, moment)
+    return _replace_outdated(owner, [pods[ordinal] for ordinal in wanted], update, first, moment)
 
 
-def _waits_for(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
-    """None when the next pod may follow this one; else when that may be (0: when something changes)."""
+def _blocked_until(owner: DocumentView, pod: SandboxPodView, now: Instant) -> Instant | None:
+    """None when the next pod may follow this one; else the time when it may (0: after the next change)."""
     if pod.is_deleting:
         return 0.0
     due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
@@ -93,15 +93,15 @@ def _shrink(
 ) -> StatefulSetControllerStep:
     going = [pod for pod in surplus if not pod.is_deleting]
     if in_turn:
-        # The next one goes when the one above is gone.
+        # The next pod is deleted after the pod with the higher ordinal has disappeared.
         going = [] if surplus[0].is_deleting else going[:1]
     return StatefulSetControllerStep(condemned=tuple(going), look_at=look_at)
 
 
-def _update(
+def _replace_outdated(
     owner: DocumentView, pods: Sequence[SandboxPodView], update: str, first: int, look_at: Instant | None
 ) -> StatefulSetControllerStep:
-    """Replace one pod that is not of the new revision: the highest, when those above it are healthy."""
+    """Delete one pod of another revision: the highest one, if those above it are healthy."""
     if get_path(owner.spec, "updateStrategy", "type", default="RollingUpdate") != "RollingUpdate":
         return StatefulSetControllerStep(look_at=look_at)
     partition = int(get_path(owner.spec, "updateStrategy", "rollingUpdate", "partition", default=0))
@@ -116,7 +116,7 @@ def _update(
 
 
 def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: str) -> str:
-    """The revision that a new pod gets."""
+    """The revision of a new pod."""
     strategy = owner.spec.get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return update
@@ -129,7 +129,7 @@ def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: st
 def stateful_set_status(
     owner: DocumentView, pods: Mapping[int, SandboxPodView], *, current: str, update: str, now: Instant
 ) -> Document:
-    """The status. A rollout that is complete makes the updated revision the current one."""
+    """Build the status. A complete rollout makes the updated revision the current one."""
     min_ready_s = owner.count("spec", "minReadySeconds")
     there = [pod for pod in pods.values() if pod.status.phase]
     moments = [available_at(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]
@@ -163,7 +163,7 @@ def stateful_set_status(
 
 
 def pod_of(owner: DocumentView, template: Document, ordinal: int, revision: str) -> Document:
-    """The pod of that number, with its identity and its claims."""
+    """Build the pod of that ordinal, with its identity and its claims."""
     name = f"{owner.name}-{ordinal}"
     pod = pod_from(template, owner=owner_reference_to(STATEFUL_SETS, owner), name=name)
     pod["metadata"]["labels"] = {
@@ -183,7 +183,7 @@ def pod_of(owner: DocumentView, template: Document, ordinal: int, revision: str)
 
 
 def claims_of(owner: DocumentView, ordinal: int) -> list[Document]:
-    """The claims that the pod of that number needs."""
+    """Build the claims that the pod of that ordinal needs."""
     labels = get_path(owner.spec, "selector", "matchLabels", default={})
     claims = []
     for template in owner.spec.get("volumeClaimTemplates") or ():

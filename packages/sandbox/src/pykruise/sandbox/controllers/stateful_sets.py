@@ -1,7 +1,7 @@
-"""StatefulSets: pods with names and volumes of their own, in order.
+"""StatefulSets: ordered pods with their own names and volumes.
 
-StatefulSet + pods + claims + ControllerRevisions ──▶ snapshot() ──▶ plan_stateful_set(): what stateful_set_plans.py
-decides, as claims and pods to create and to delete ──▶ status
+StatefulSet + pods + claims + ControllerRevisions ──▶ snapshot() ──▶ plan_stateful_set(): the step that
+stateful_set_plans.py decides, as claims and pods to create and to delete ──▶ status
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,37 +45,39 @@ class StatefulSetControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[SandboxPodView]
     """Pods that it owns."""
     orphans: Sequence[SandboxPodView]
-    """Pods of its namespace without an owner that have one of its names."""
+    """Pods of its namespace without an owner that have one of its pod names."""
     claims: Mapping[str, DocumentView]
-    """Existing claims of its pods, present and future ones, by name."""
+    """Existing claims of its present and future pods, by name."""
     history: History
     now: Instant
 
     @property
     def by_ordinal(self) -> dict[int, SandboxPodView]:
-        """Its pods by the number in their names."""
+        """Its pods by ordinal."""
         result = ((ordinal_of(self.owner, pod.name), pod) for pod in self.pods)
         return {ordinal: pod for ordinal, pod in result if ordinal is not None}
 
 
 async def snapshot(owner: DocumentView, read: Read[Any]) -> StatefulSetControllerSnapshot | None:
-    """Snapshot from caches: no request is made."""
+    """Read a snapshot from caches, without requests."""
     history = revisions.history_of(owner, read)
     if owner.is_deleting and not history.revisions:
-        return None  # orphaned with its pods: another revision would not be theirs
+        return None  # orphaned with its pods, so a new revision would not be theirs
     pods = read.owned(POD_VIEWS, owner.uid)
     orphans = read.orphans(POD_VIEWS, owner.namespace)
     return StatefulSetControllerSnapshot(
         owner=owner,
         pods=pods,
         orphans=[pod for pod in orphans if ordinal_of(owner, pod.name) is not None],
-        claims={claim.name: claim for claim in _claims(owner, pods, read)},
+        claims={claim.name: claim for claim in _read_claims(owner, pods, read)},
         history=history,
         now=read.now(),
     )
 
 
-def _claims(owner: DocumentView, pods: Iterable[SandboxPodView], read: Read[Any]) -> Iterator[DocumentView]:
+def _read_claims(
+    owner: DocumentView, pods: Iterable[SandboxPodView], read: Read[Any]
+) -> Iterator[DocumentView]:
     templates = owner.spec.get("volumeClaimTemplates") or ()
     if not templates:
         return
@@ -91,7 +93,7 @@ def _claims(owner: DocumentView, pods: Iterable[SandboxPodView], read: Read[Any]
 
 
 def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
-    """Adopt and release; then a step of pods, after their revision; then the status."""
+    """Adopt and release, then write a step of pods after their revision, then the status."""
     owner, history = snapshot.owner, snapshot.history
     ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
     stages = ownership_stages(owner, STATEFUL_SETS, PODS, ownership)
@@ -114,14 +116,14 @@ def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
     templates = {revision.name: template_of(revision) for revision in history.revisions}
     templates.setdefault(update.name, owner.spec["template"])
     create = tuple(
-        _created(snapshot, ordinal, templates[revision], revision) for ordinal, revision in step.create
+        _create_pod(snapshot, ordinal, templates[revision], revision) for ordinal, revision in step.create
     )
     return Plan(
         stages=(
             *update.stages,
-            *each(DELETE, [(pod.name, _deleted(owner, pod)) for pod in step.delete]),
-            *_stage(DELETE, tuple(_condemned(snapshot, pod) for pod in step.condemned)),
-            *_stage(CREATE, create, ramp=True),
+            *each(DELETE, [(pod.name, _delete_pod(owner, pod)) for pod in step.delete]),
+            *_build_stage(DELETE, tuple(_delete_condemned(snapshot, pod) for pod in step.condemned)),
+            *_build_stage(CREATE, create, ramp=True),
             *revisions.truncations(owner, history, live),
         ),
         status=status,
@@ -129,14 +131,14 @@ def plan_stateful_set(snapshot: StatefulSetControllerSnapshot) -> Plan:
     )
 
 
-def _stage(purpose: str, chains: tuple[Chain, ...], *, ramp: bool = False) -> tuple[Stage, ...]:
+def _build_stage(purpose: str, chains: tuple[Chain, ...], *, ramp: bool = False) -> tuple[Stage, ...]:
     return (Stage(purpose=purpose, chains=chains, ramp=ramp, is_independent=not ramp),) if chains else ()
 
 
-def _created(
+def _create_pod(
     snapshot: StatefulSetControllerSnapshot, ordinal: int, template: Document, revision: str
 ) -> Chain:
-    """A pod, after those of its claims that are missing."""
+    """Create a pod after its missing claims."""
     owner = snapshot.owner
     name = f"{owner.name}-{ordinal}"
     text = f"create Pod {name} in StatefulSet {owner.name}"
@@ -167,8 +169,8 @@ def _created(
     return Chain(subject=name, steps=(*steps, pod))
 
 
-def _condemned(snapshot: StatefulSetControllerSnapshot, pod: SandboxPodView) -> Chain:
-    """Delete a pod beyond the set's size, its claims with it if the set says so."""
+def _delete_condemned(snapshot: StatefulSetControllerSnapshot, pod: SandboxPodView) -> Chain:
+    """Delete a pod beyond the set's size, and its claims if the set requires it."""
     owner = snapshot.owner
     steps: list[Step] = []
     if get_path(owner.spec, "persistentVolumeClaimRetentionPolicy", "whenScaled") == "Delete":
@@ -176,13 +178,15 @@ def _condemned(snapshot: StatefulSetControllerSnapshot, pod: SandboxPodView) -> 
         assert ordinal is not None
         names = (doc["metadata"]["name"] for doc in claims_of(owner, ordinal))
         steps += [
-            _given_to(pod, snapshot.claims[name], owner.uid) for name in names if name in snapshot.claims
+            _give_claim_to_pod(pod, snapshot.claims[name], owner.uid)
+            for name in names
+            if name in snapshot.claims
         ]
-    return Chain(subject=pod.name, steps=(*steps, _deleted(owner, pod)))
+    return Chain(subject=pod.name, steps=(*steps, _delete_pod(owner, pod)))
 
 
-def _given_to(pod: SandboxPodView, claim: DocumentView, owner_uid: str) -> Step:
-    """The pod owns it instead of the set: with both as owners it would stay as long as the set does."""
+def _give_claim_to_pod(pod: SandboxPodView, claim: DocumentView, owner_uid: str) -> Step:
+    """Make the pod the claim's owner instead of the set. With both owners, the claim would stay as long as the set."""
     references = [
         {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid},
         {"$patch": "delete", "uid": owner_uid},
@@ -197,7 +201,7 @@ def _given_to(pod: SandboxPodView, claim: DocumentView, owner_uid: str) -> Step:
     return Step(action=action, because="it goes with its pod")
 
 
-def _deleted(owner: DocumentView, pod: SandboxPodView) -> Step:
+def _delete_pod(owner: DocumentView, pod: SandboxPodView) -> Step:
     text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
     return pod_deleted(pod, because="it is replaced, or too many", done=normal("SuccessfulDelete", text))
 

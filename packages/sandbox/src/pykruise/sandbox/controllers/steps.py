@@ -2,7 +2,7 @@
 
 object, template, patch ──▶ a Step ──▶ chains and stages of a Plan
 
-Pure. Every event is one of its own, as Kubernetes' controllers record them.
+Pure. Events are not combined, as in Kubernetes' controllers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,12 +24,12 @@ DELETE: Final = "delete"
 
 
 def normal(reason: str, message: str) -> Note:
-    """An event of what went as it should."""
+    """An event of type Normal."""
     return Note(reason=reason, message=message, is_single=True)
 
 
 def warning(reason: str, message: str) -> Note:
-    """An event of what did not."""
+    """An event of type Warning."""
     return Note(reason=reason, message=message, warning=True, is_single=True)
 
 
@@ -42,7 +42,7 @@ def created(
     done: Note | None = None,
     failed: Note | None = None,
 ) -> Step:
-    """A new object, with the name in its body; where there is none the API server makes one."""
+    """Create an object with the name in its body; without a name the API server generates one."""
     key = Key(namespace, body["metadata"].get("name", ""))
     return Step(
         action=Create(resource=resource, key=key, body=body), because=because, done=done, failed=failed
@@ -52,7 +52,7 @@ def created(
 def deleted(
     resource: Resource, view: DocumentView, *, because: str, propagation: str = "", done: Note | None = None
 ) -> Step:
-    """The end of an object."""
+    """Delete an object."""
     action = Delete(resource=resource, key=view.key, uid=view.uid, propagation=propagation)
     return Step(action=action, because=because, done=done)
 
@@ -65,13 +65,13 @@ def pod_deleted(
     done: Note | None = None,
     failed: Note | None = None,
 ) -> Step:
-    """The end of a pod."""
+    """Delete a pod."""
     action = Delete(resource=PODS, key=pod.key, uid=pod.uid, grace_period_s=grace_period_s)
     return Step(action=action, because=because, done=done, failed=failed)
 
 
 def pod_patched(pod: SandboxPodView, body: Document, *, because: str, subresource: str = "") -> Step:
-    """A strategic merge patch of a pod."""
+    """Patch a pod with a strategic merge patch."""
     action = Patch(
         resource=PODS,
         key=pod.key,
@@ -84,7 +84,7 @@ def pod_patched(pod: SandboxPodView, body: Document, *, because: str, subresourc
 
 
 def merged(resource: Resource, view: DocumentView, body: Document, *, because: str) -> Step:
-    """A merge patch of an object that is still as it was seen."""
+    """Patch an object with a merge patch, if it has not changed since it was read."""
     action = Patch(
         resource=resource,
         key=view.key,
@@ -99,9 +99,9 @@ def merged(resource: Resource, view: DocumentView, body: Document, *, because: s
 def status_step(
     resource: Resource, view: DocumentView, status: Document, *, because: str, notes: Sequence[Note] = ()
 ) -> Step | None:
-    """A status that has to be written before, or after, other writes; None: it is stored already.
+    """Write a status before or after other writes; None when it is already stored.
 
-    `notes`: events of its being written, a warning at most among them.
+    `notes`: events for the write, at most one of them a warning.
     """
     patch = status_patch(resource, view.key, uid=view.uid, stored=view.status, wanted=status)
     if patch is None:
@@ -113,12 +113,12 @@ def status_step(
 
 
 def each(purpose: str, steps: Iterable[tuple[str, Step]], *, ramp: bool = False) -> tuple[Stage, ...]:
-    """A stage of writes for subjects that do not depend on each other; none without any. `ramp`: see Stage."""
+    """Stage of independent writes for different subjects; empty without writes. `ramp`: see Stage."""
     chains = tuple(Chain(subject=subject, steps=(step,)) for subject, step in steps)
     return (Stage(purpose=purpose, chains=chains, ramp=ramp, is_independent=not ramp),) if chains else ()
 
 
 def in_order(purpose: str, steps: Iterable[Step | None]) -> tuple[Stage, ...]:
-    """A stage of writes one after another; none without any."""
+    """Stage of sequential writes; empty without writes."""
     chain: tuple[Any, ...] = tuple(step for step in steps if step is not None)
     return (Stage(purpose=purpose, chains=(Chain(subject="", steps=chain),)),) if chain else ()

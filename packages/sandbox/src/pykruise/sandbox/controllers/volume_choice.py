@@ -1,12 +1,12 @@
-"""Which volumes a pod's claims get, and what they say about the node it may go to.
+"""Volumes of a pod's claims, and the nodes that they allow for the pod.
 
 pod, claims, volumes, classes ──▶ volumes_of() ──▶ PodVolumes | Hopeless(message)
-PodVolumes ──▶ check()   ──▶ why a node will not do (a scheduler's filter)
-           ──▶ binding() ──▶ for the chosen node: claims with the volume each gets, or one is to be made
+PodVolumes ──▶ check()   ──▶ reasons against a node (a scheduler's filter)
+           ──▶ binding() ──▶ for the chosen node: claims with the volume of each, or None when it must be created
 
-No I/O and no clock. Rules: Kubernetes' scheduler plugin VolumeBinding and its persistent volume controller;
-the messages are those of 1.32. A claim of a class with volumeBindingMode WaitForFirstConsumer is bound when a
-pod that uses it gets its node; others must be bound before.
+No I/O and no clock. Same rules as Kubernetes' scheduler plugin VolumeBinding and its persistent volume controller;
+the messages are those of 1.32. A claim of a class with volumeBindingMode WaitForFirstConsumer is bound when a pod
+that uses it gets its node; others must be bound before.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from pykruise.sandbox.nodes.specs import SandboxNodeView
 from pykruise.sandbox.pod_view import SandboxPodView
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-"""Annotation of a claim: the node for which its volume is to be made."""
+"""Annotation of a claim with the node for which its volume must be created."""
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -34,14 +34,14 @@ NO_VOLUME: Final = "node(s) unavailable due to one or more pvc(s) bound to non-e
 
 
 class VolumeChoiceViews(Protocol):
-    """Objects of one kind: a mirror of them, or a fake."""
+    """Objects of one kind: a cache of them, or a fake."""
 
     def get(self, key: Key, /) -> DocumentView | None:
-        """One of them."""
+        """Return the object with this key."""
         ...
 
     def values(self) -> Iterable[DocumentView]:
-        """All of them."""
+        """Return all objects."""
         ...
 
 
@@ -53,21 +53,21 @@ class VolumeChoiceWorld(msgspec.Struct, frozen=True):
     classes: VolumeChoiceViews
 
     def claim(self, pod: SandboxPodView, name: str) -> DocumentView | None:
-        """A claim in the pod's namespace."""
+        """Return a claim in the pod's namespace."""
         return self.claims.get(Key(pod.namespace, name))
 
     def volume(self, name: str) -> DocumentView | None:
-        """A volume."""
+        """Return a volume by name."""
         return self.volumes.get(Key("", name))
 
     def class_of(self, claim: DocumentView) -> DocumentView | None:
-        """The claim's storage class, if it names one that is there."""
+        """The claim's storage class, if it names an existing one."""
         name = claim.spec.get("storageClassName")
         return self.classes.get(Key("", name)) if name else None
 
 
 class Hopeless(msgspec.Struct, frozen=True):
-    """The pod can go to no node whatever, until its claims change."""
+    """No node can run the pod until its claims change."""
 
     message: str
 
@@ -78,10 +78,10 @@ class PodVolumes(msgspec.Struct, frozen=True):
     world: VolumeChoiceWorld
     bound: tuple[DocumentView, ...] = ()
     waiting: tuple[DocumentView, ...] = ()
-    """Claims that are bound when the pod has a node."""
+    """Claims that are bound after the pod has a node."""
 
     def check(self, node: SandboxNodeView) -> Sequence[str]:
-        """Why this node will not do; nothing when it will."""
+        """Reasons why the pod cannot use this node; empty when it can."""
         reasons = []
         volumes = [self.world.volume(claim.spec["volumeName"]) for claim in self.bound]
         if any(volume is None for volume in volumes):
@@ -93,14 +93,14 @@ class PodVolumes(msgspec.Struct, frozen=True):
         return reasons
 
     def binding(self, node: SandboxNodeView) -> list[tuple[DocumentView, DocumentView | None]] | None:
-        """Volume of each waiting claim on that node, or None when one must be created.
+        """Volume of each waiting claim on that node, or None for a volume that must be created.
 
-        None when one of them can get nothing there.
+        The result is None when a claim can get no volume there.
         """
         chosen: list[tuple[DocumentView, DocumentView | None]] = []
         taken: set[str] = set()
         near = [volume for volume in self.world.volumes.values() if reaches(volume, node)]
-        # The small ones first: a large claim must not be left with what is too small for it.
+        # Small claims first, so that they do not take the volumes that large claims need.
         for claim in sorted(self.waiting, key=lambda document: (request_of(document), document.name)):
             selected = claim.annotations.get(SELECTED_NODE)
             if selected and selected != node.name:
@@ -124,7 +124,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
 
 
 def volumes_of(pod: SandboxPodView, world: VolumeChoiceWorld) -> PodVolumes | Hopeless:
-    """Claims of the pod; Hopeless when one is missing, terminating, lost, or should be bound already."""
+    """Return the claims of the pod; Hopeless when one is missing, terminating, lost, or should already be bound."""
     claims = []
     for name in dict.fromkeys(pod.claims):
         claim = world.claim(pod, name)
@@ -154,7 +154,7 @@ def volumes_of(pod: SandboxPodView, world: VolumeChoiceWorld) -> PodVolumes | Ho
 
 
 def describe_foreign_claim(claim: DocumentView, pod: SandboxPodView) -> str:
-    """Why a claim is not the one of the pod's ephemeral volume; empty when it is."""
+    """Why the claim does not belong to the pod's ephemeral volume; empty when it does."""
     if claim.owner_uid == pod.uid:
         return ""
     where = f"{pod.namespace}/{pod.name}"
@@ -162,7 +162,7 @@ def describe_foreign_claim(claim: DocumentView, pod: SandboxPodView) -> str:
 
 
 def is_bound(claim: DocumentView) -> bool:
-    """Whether its binding is complete."""
+    """Whether the claim's binding is complete."""
     return bool(claim.spec.get("volumeName")) and BIND_COMPLETED in claim.annotations
 
 
@@ -176,7 +176,7 @@ def waits_for_pod(claim: DocumentView, storage_class: DocumentView | None) -> bo
 
 
 def reaches(volume: DocumentView, node: SandboxNodeView) -> bool:
-    """Whether the volume's node affinity lets it be used on the node."""
+    """Whether the volume's node affinity allows the node."""
     terms = get_path(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms", default=None)
     return terms is None or any(matches_term(term, labels=node.labels, name=node.name) for term in terms)
 
@@ -193,7 +193,7 @@ def allows(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> DocumentView | None:
-    """The volume a claim is bound to: the one made for it, else the smallest free one that will do."""
+    """The volume for a claim: the one that is reserved for it, else the smallest free one that matches."""
     for volume in volumes:
         reference = volume.spec.get("claimRef") or {}
         if (reference.get("namespace"), reference.get("name")) != claim.key:
@@ -210,12 +210,12 @@ def best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> Documen
             ),
             None,
         )
-    fits = _fitting(claim)
+    fits = _volume_predicate(claim)
     free = [document for document in volumes if fits(document)]
     return min(free, key=lambda document: (size_of(document), document.name), default=None)
 
 
-def _fitting(claim: DocumentView) -> Callable[[DocumentView], bool]:
+def _volume_predicate(claim: DocumentView) -> Callable[[DocumentView], bool]:
     selector = selector_from(claim.spec.get("selector") or {})
     storage_class = claim.spec.get("storageClassName") or ""
     mode = claim.spec.get("volumeMode", "Filesystem")
@@ -248,7 +248,7 @@ def request_of(claim: DocumentView) -> Any:
 
 
 def reference_to(claim: DocumentView) -> Document:
-    """The `claimRef` of a volume that is the claim's."""
+    """The `claimRef` of a volume that belongs to the claim."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

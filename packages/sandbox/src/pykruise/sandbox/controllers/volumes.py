@@ -1,14 +1,14 @@
-"""Claims and volumes: a default class, volumes made on demand, binding, growth, and protection while in use.
+"""Claims and volumes: a default class, provisioning, binding, expansion, and protection while in use.
 
-PersistentVolumeClaim ──▶ plan_claim():  class ──▶ a volume found or made ──▶ bound ──▶ grown
-PersistentVolume      ──▶ plan_volume(): phase, reclaim policy when its claim is gone
-both                  ──▶ protection finalizers come off when nothing uses them
+PersistentVolumeClaim ──▶ plan_claim():  class ──▶ a volume selected or created ──▶ bound ──▶ expanded
+PersistentVolume      ──▶ plan_volume(): phase, reclaim policy when its claim is deleted
+both                  ──▶ protection finalizers are removed when nothing uses them
 
-Claims of classes that wait for their first pod are bound when the scheduler has chosen (volume_choice.py).
+Claims of classes that wait for their first pod are bound after the scheduler has chosen a node (volume_choice.py).
 
-Volumes are paper: the provisioner of the default class makes objects and nothing else. Rules: Kubernetes'
-persistent volume controller, resizer and protection controllers. Of classes with other provisioners, claims
-wait for volumes that others make.
+Volumes are simulated: the provisioner of the default class creates objects and nothing else. Same rules as
+Kubernetes' persistent volume controller, resizer and protection controllers. Claims of classes with other
+provisioners wait for volumes that those create.
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,25 +70,25 @@ VOLUME_VIEWS: Final = documents(PERSISTENT_VOLUMES)
 CLASS_VIEWS: Final = documents(STORAGE_CLASSES)
 
 
-# ── a class ──────────────────────────────────────────────────────────────────
+# ── default class ────────────────────────────────────────────────────────────
 
 
 class Classes(msgspec.Struct, frozen=True, kw_only=True):
-    """The classes that there are when the cluster starts."""
+    """The storage classes at the start of the cluster."""
 
     wanted: DocumentView
-    """Stands for the class that may have to be made."""
+    """Placeholder for the class that may have to be created."""
     has_some: bool
     now: Instant
 
 
 async def classes(wanted: DocumentView, read: Read[Any]) -> Classes:
-    """Storage classes from caches: no request is made."""
+    """Read the storage classes from caches, without requests."""
     return Classes(wanted=wanted, has_some=bool(read.all(CLASS_VIEWS)), now=read.now())
 
 
 def plan_default_class(seen: Classes) -> Plan:
-    """The class `standard`, in a cluster that has none."""
+    """Create the class `standard` in a cluster without classes."""
     if seen.has_some:
         return Plan()
     body = {
@@ -127,20 +127,20 @@ class ClaimSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     claim: DocumentView
     bound: DocumentView | None
-    """The volume that it names."""
+    """The volume that the claim names."""
     volumes: Sequence[DocumentView]
-    """All of them, while it has none."""
+    """All volumes, while the claim is not bound."""
     storage_class: DocumentView | None
-    """The one that it names, or the default one."""
+    """The class that the claim names, or the default one."""
     users: Sequence[SandboxPodView]
-    """Pods that use it."""
+    """Pods that use the claim."""
     node: SandboxNodeView | None
-    """The node for which its volume is to be made."""
+    """The node for which its volume must be created."""
     now: Instant
 
 
 async def claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
-    """Snapshot of a claim from caches: no request is made."""
+    """Read a snapshot of a claim from caches, without requests."""
     name, selected = claim.spec.get("volumeName"), claim.annotations.get(SELECTED_NODE)
     is_bound = claim.status.get("phase") == "Bound" and name
     class_name = claim.spec.get("storageClassName")
@@ -156,7 +156,7 @@ async def claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
         users=[
             pod
             for pod in read.by_index(POD_VIEWS, BY_CLAIM, (claim.namespace, claim.name))
-            # A pod that only has an ephemeral volume of its name does not use it.
+            # If the claim only has the name of a pod's ephemeral volume, the pod does not use it.
             if claim.name not in pod.own_claims or claim.owner_uid == pod.uid
         ],
         node=read.get(NODE_VIEWS, Key("", selected)) if selected else None,
@@ -165,36 +165,38 @@ async def claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
 
 
 def plan_claim(snapshot: ClaimSnapshot) -> Plan:
-    """Protect it, then bind it; grow it; take the protection off when it goes."""
+    """Protect the claim, then bind it, then expand it. When it is deleted, remove the protection."""
     claim = snapshot.claim
     if claim.is_deleting:
-        return _unprotected_claim(snapshot)
+        return _unprotect_claim(snapshot)
     if CLAIM_FINALIZER not in claim.finalizers:
         patch: Document = {"metadata": {"finalizers": [*claim.finalizers, CLAIM_FINALIZER]}}
-        return _writes("protect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use"))
+        return _plan_of("protect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use"))
     if claim.status.get("phase") == "Bound" and claim.spec.get("volumeName"):
         if snapshot.bound is None:
             return Plan(status={**claim.status, "phase": "Lost"})
-        return _grown(snapshot, snapshot.bound)
+        return _expand(snapshot, snapshot.bound)
     if claim.spec.get("storageClassName") is None and snapshot.storage_class is not None:
-        # A default class is filled in later, too. Rule: retroactive default StorageClass assignment.
+        # A default class is also set later. Same rule as retroactive default StorageClass assignment.
         patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
         because = "it names no class, and there is a default one"
-        return _writes("choose a class", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+        return _plan_of("choose a class", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
     volumes = snapshot.volumes
     if waits_for_pod(claim, snapshot.storage_class):
-        # Only what the scheduler chose for it, or what was made for it.
+        # Only volumes that the scheduler has chosen for the claim, or that were created for it.
         volumes = [volume for volume in volumes if volume.spec.get("claimRef")]
     volume = best_volume(claim, list(volumes))
-    return _provisioned(snapshot) if volume is None else _bound(claim, volume)
+    return _provision(snapshot) if volume is None else _bind(claim, volume)
 
 
-def _writes(purpose: str, *steps: Step | None) -> Plan:
+def _plan_of(purpose: str, *steps: Step | None) -> Plan:
     return Plan(stages=in_order(purpose, steps))
 
 
-def _unprotected_claim(snapshot: ClaimSnapshot) -> Plan:
-    """Rule: Kubernetes' claim protection; a pod that has no node yet does not use anything."""
+def _unprotect_claim(snapshot: ClaimSnapshot) -> Plan:
+    """Remove the protection of an unused claim. Same rule as Kubernetes' claim protection: a pod without a node uses
+    nothing.
+    """
     claim = snapshot.claim
     is_used = any(pod.node_name and not pod.is_over for pod in snapshot.users)
     if is_used or CLAIM_FINALIZER not in claim.finalizers:
@@ -202,17 +204,17 @@ def _unprotected_claim(snapshot: ClaimSnapshot) -> Plan:
     left = [finalizer for finalizer in claim.finalizers if finalizer != CLAIM_FINALIZER]
     patch = {"metadata": {"finalizers": left or None}}
     because = "no pod uses it any more"
-    return _writes("unprotect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+    return _plan_of("unprotect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
 
 
-def _provisioned(snapshot: ClaimSnapshot) -> Plan:
-    """A volume for the claim, or why it gets none; the plan after this one binds it."""
+def _provision(snapshot: ClaimSnapshot) -> Plan:
+    """Create a volume for the claim, or report why it gets none. The next plan binds the volume."""
     claim, storage_class = snapshot.claim, snapshot.storage_class
     if storage_class is None:
         return Plan(notes=tuple(_no_class(claim)))
     provisioner = storage_class.doc.get("provisioner")
     if waits_for_pod(claim, storage_class) and not claim.annotations.get(SELECTED_NODE):
-        return Plan(notes=(_waiting(snapshot.users),))
+        return Plan(notes=(_waiting_note(snapshot.users),))
     if claim.spec.get("selector") or claim.spec.get("volumeName"):
         return Plan()
     if provisioner == NO_PROVISIONER:
@@ -228,7 +230,7 @@ def _provisioned(snapshot: ClaimSnapshot) -> Plan:
     body = volume_for(claim, storage_class, snapshot.node)
     done = normal("ProvisioningSucceeded", f"Successfully provisioned volume {body['metadata']['name']}")
     because = "no volume that is there will do"
-    return _writes(CREATE, created(PERSISTENT_VOLUMES, "", body, because=because, done=done))
+    return _plan_of(CREATE, created(PERSISTENT_VOLUMES, "", body, because=because, done=done))
 
 
 def _no_class(claim: DocumentView) -> Iterator[Note]:
@@ -239,8 +241,8 @@ def _no_class(claim: DocumentView) -> Iterator[Note]:
         yield normal("FailedBinding", text)
 
 
-def _waiting(users: Sequence[SandboxPodView]) -> Note:
-    """For what a claim waits that is bound when a pod gets its node."""
+def _waiting_note(users: Sequence[SandboxPodView]) -> Note:
+    """Event with the reason why a claim waits that is bound when a pod gets its node."""
     pending = sorted(pod.name for pod in users if not pod.node_name and not pod.is_over)
     if not pending:
         text = "waiting for first consumer to be created before binding"
@@ -249,8 +251,8 @@ def _waiting(users: Sequence[SandboxPodView]) -> Note:
     return normal("WaitForPodScheduled", f"waiting for {what} {','.join(pending)} to be scheduled")
 
 
-def _bound(claim: DocumentView, volume: DocumentView) -> Plan:
-    """The volume gets the claim, the claim the volume, and the status says so."""
+def _bind(claim: DocumentView, volume: DocumentView) -> Plan:
+    """Write the claim into the volume, the volume into the claim, and the result into the status."""
     because = "the volume is what the claim asks for"
     steps: list[Step | None] = []
     if (volume.spec.get("claimRef") or {}).get("uid") != claim.uid:
@@ -272,11 +274,11 @@ def _bound(claim: DocumentView, volume: DocumentView) -> Plan:
         "capacity": volume.spec.get("capacity"),
     }
     steps.append(status_step(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because))
-    return _writes("bind", *steps)
+    return _plan_of("bind", *steps)
 
 
-def _grown(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
-    """Make the volume as large as the claim asks, if its class allows that."""
+def _expand(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
+    """Expand the volume to the claim's size, if its class allows it."""
     claim, storage_class = snapshot.claim, snapshot.storage_class
     wanted = get_path(claim.spec, "resources", "requests", "storage", default="0")
     may_grow = storage_class is not None and storage_class.doc.get("allowVolumeExpansion") is True
@@ -292,7 +294,7 @@ def _grown(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
         done = normal("FileSystemResizeSuccessful", "MountVolume.NodeExpandVolume succeeded for volume")
         status = {**claim.status, "capacity": capacity}
         steps.append(status_step(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because, notes=(done,)))
-    return _writes("grow", *steps)
+    return _plan_of("grow", *steps)
 
 
 def default_class(classes: Sequence[DocumentView]) -> DocumentView | None:
@@ -304,9 +306,9 @@ def default_class(classes: Sequence[DocumentView]) -> DocumentView | None:
 def volume_for(
     claim: DocumentView, storage_class: DocumentView, node: SandboxNodeView | None = None
 ) -> Document:
-    """A volume made for a claim; `node`: the one at which it is to be used first, if that is known."""
+    """Build the volume for a claim; `node`: the node on which it is used first, if that is known."""
     name = f"pvc-{claim.uid}"
-    terms = _topology(storage_class, node)
+    terms = _topology_terms(storage_class, node)
     affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms else {}
     return {
         "apiVersion": "v1",
@@ -328,8 +330,10 @@ def volume_for(
     }
 
 
-def _topology(storage_class: DocumentView, node: SandboxNodeView | None) -> list[Document]:
-    """Where a volume of the class can be used: at the node it is made for, or wherever the class allows."""
+def _topology_terms(storage_class: DocumentView, node: SandboxNodeView | None) -> list[Document]:
+    """Node selector terms for a volume of the class: the node for which it is created, or every node that the class
+    allows.
+    """
     terms = storage_class.doc.get("allowedTopologies") or ()
     topology = []
     for term in terms:
@@ -348,7 +352,7 @@ def _topology(storage_class: DocumentView, node: SandboxNodeView | None) -> list
     return topology
 
 
-def _pending(around: Around[Any]) -> Iterator[Key]:
+def _unbound_claims(around: Around[Any]) -> Iterator[Key]:
     return (document.key for document in around.all(CLAIM_VIEWS) if document.status.get("phase") != "Bound")
 
 
@@ -358,11 +362,11 @@ def _on_volume(change: Change[DocumentView], around: Around[Any]) -> Iterator[Ke
         if reference:
             yield Key(reference.get("namespace") or "", reference.get("name") or "")
     if change.new is not None and not change.new.spec.get("claimRef"):
-        yield from _pending(around)
+        yield from _unbound_claims(around)
 
 
 def _on_user(change: Change[SandboxPodView], _: Around[Any]) -> Iterator[Key]:
-    """A pod that comes makes a claim wanted; one that goes may have been its last user."""
+    """Enqueue the claims of a pod: a new pod may need them, and a deleted one may have been their last user."""
     old, new = change.old, change.new
     pod = new or old
     is_news = old is None or new is None or new.is_over != old.is_over or new.node_name != old.node_name
@@ -380,7 +384,7 @@ CLAIMS: Final = Work(
         wakes=lambda _: (
             itself(CLAIM_VIEWS),
             Wake(on=VOLUME_VIEWS, keys=_on_volume),
-            Wake(on=CLASS_VIEWS, keys=lambda _, around: _pending(around)),
+            Wake(on=CLASS_VIEWS, keys=lambda _, around: _unbound_claims(around)),
             Wake(on=POD_VIEWS, keys=_on_user),
         ),
         snapshot=claim_snapshot,
@@ -404,11 +408,11 @@ class VolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def volume_snapshot(volume: DocumentView, read: Read[Any]) -> VolumeSnapshot:
-    """A claim that no cache has is asked for."""
-    return VolumeSnapshot(volume=volume, phase=await _phase(volume, read), now=read.now())
+    """Read a snapshot. A claim that no cache has is read from the API server."""
+    return VolumeSnapshot(volume=volume, phase=await _find_phase(volume, read), now=read.now())
 
 
-async def _phase(volume: DocumentView, read: Read[Any]) -> str:
+async def _find_phase(volume: DocumentView, read: Read[Any]) -> str:
     reference = volume.spec.get("claimRef") or {}
     if not reference.get("uid"):
         return "Available"
@@ -424,22 +428,22 @@ async def _phase(volume: DocumentView, read: Read[Any]) -> str:
 
 
 def plan_volume(snapshot: VolumeSnapshot) -> Plan:
-    """Protect it; say its phase; reclaim it when its claim is gone."""
+    """Protect the volume, write its phase, and reclaim it after its claim is deleted."""
     volume, phase = snapshot.volume, snapshot.phase
     if volume.is_deleting:
         if VOLUME_FINALIZER not in volume.finalizers or phase == "Bound":
             return Plan()
         left = [finalizer for finalizer in volume.finalizers if finalizer != VOLUME_FINALIZER]
         patch: Document = {"metadata": {"finalizers": left or None}}
-        return _writes("unprotect", merged(PERSISTENT_VOLUMES, volume, patch, because="no claim has it"))
+        return _plan_of("unprotect", merged(PERSISTENT_VOLUMES, volume, patch, because="no claim has it"))
     if VOLUME_FINALIZER not in volume.finalizers:
         patch = {"metadata": {"finalizers": [*volume.finalizers, VOLUME_FINALIZER]}}
-        return _writes("protect", merged(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it"))
+        return _plan_of("protect", merged(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it"))
     status = {**volume.status, "phase": phase}
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
     if phase == "Released" and is_ours and volume.spec["persistentVolumeReclaimPolicy"] == "Delete":
         because = "its claim is gone"
-        return _writes(
+        return _plan_of(
             "reclaim",
             status_step(PERSISTENT_VOLUMES, volume, status, because=because),
             deleted(PERSISTENT_VOLUMES, volume, because=because),

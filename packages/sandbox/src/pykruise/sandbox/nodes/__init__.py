@@ -1,1 +1,1 @@
-"""Simulated nodes: kubelets, what runs on them, faults."""
+"""Simulated nodes: kubelets, their pods, faults."""

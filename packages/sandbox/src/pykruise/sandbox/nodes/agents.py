@@ -1,9 +1,9 @@
-"""Further agents of simulated nodes: programs of others that run beside the kubelets and use the nodes' runtimes.
+"""Agents of simulated nodes: other programs that run beside the kubelets and use the nodes' runtimes.
 
-ClusterSettings.agents ──NodeAccess──▶ NodeAgents ──▶ node_runtime.py: what runs, what is there, stop this
+ClusterSettings.agents ──NodeAccess──▶ NodeAgents ──▶ runtime.py: running containers, images, stops
 kubelets ──▶ NodeAgents.wake_node(), .note_containers()
 
-The sandbox has none of its own.
+The sandbox has no agents of its own.
 """
 
 import random
@@ -27,9 +27,9 @@ class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
     client: Client
     runtime: NodeRuntime
     world: Callable[[], NodeWorld]
-    """How long things take, and what goes wrong, now."""
+    """The present durations and scripted failures."""
     recorder: Callable[[str], EventRecorder]
-    """A recorder of events in the name of a component; it runs as long as the nodes."""
+    """Returns a recorder of events for a component; the recorder runs as long as the nodes."""
     clock: Clock
     rng: random.Random
 
@@ -38,15 +38,15 @@ class NodeAgents(SandboxComponent, Protocol):
     """The agents of all nodes, as one component."""
 
     def wake_node(self, name: str) -> None:
-        """The node is new, or has power again."""
+        """Called when the node is new, or has power again."""
         ...
 
     def wake_all(self) -> None:
-        """Wakes every key, but no failures on purpose."""
+        """Called when the scripted failures have changed."""
         ...
 
     def note_containers(self, key: Key, uid: str) -> None:
-        """Containers of the pod have been started or have ended."""
+        """Called when containers of the pod have started or ended."""
         ...
 
 

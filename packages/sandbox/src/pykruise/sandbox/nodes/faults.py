@@ -1,12 +1,12 @@
-"""Failures on purpose, as values: which containers, and what goes wrong with them.
+"""Scripted failures, as values: the containers that they match, and their effect.
 
     Rule(image="shop:2.*", node="node-1", never_ready=True)
     Rule(labels="app=shop", exit_code=1, after_s=30)
 
-rules ──▶ behaviour_of(container of a pod on a node) ──▶ Behaviour ──▶ pod_state.py acts it out
+rules ──▶ behaviour_of(container of a pod on a node) ──▶ Behaviour ──▶ pod_state.py simulates it
 
-Pure. The first rule that matches and says something about a point (start, readiness, exit, ...) decides that
-point; what no rule mentions goes as the kubelet's settings say. Rules may be changed while pods run.
+Pure. For each aspect (start, readiness, exit, ...), the first matching rule that sets it decides. Aspects that no
+rule sets follow the kubelet's settings. Rules may be changed while pods run.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +22,8 @@ from pykruise.sandbox.pod_view import SandboxPodView
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One scripted failure. Empty matchers match everything; times are in seconds.
 
-    `image`, `node`, `container`, `namespace` and `pod` are shell patterns (`*`, `?`, `[...]`), matched
-    against what the pod says; `labels` is a label selector on the pod (`app=web,tier!=db`).
+    `image`, `node`, `container`, `namespace` and `pod` are shell patterns (`*`, `?`, `[...]`) for the values in the
+    pod; `labels` is a label selector for the pod (`app=web,tier!=db`).
     """
 
     image: str = ""
@@ -33,32 +33,34 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pod: str = ""
     labels: str = ""
     first_runs: int | None = None
-    """Only the first so many starts of a container; None: all of them."""
+    """Number of first starts of a container that the rule affects; None: all of them."""
 
     image_pull_error: bool = False
-    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. So for who pulls images ahead, where the rule
-    says nothing of pods; `first_runs` are tries there."""
+    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. A rule without pod matchers also affects
+    images that are pulled ahead; `first_runs` then counts attempts.
+    """
     pull_s: float | None = None
-    """How long a node pulls the image that it does not have."""
+    """Seconds that a node needs to pull an image that it does not have."""
     start_s: float | None = None
-    """How long a container takes to start."""
+    """Seconds that a container needs to start."""
     ready_s: float | None = None
-    """How long a running container takes to become ready."""
+    """Seconds that a running container needs to become ready."""
     never_ready: bool = False
-    """The container runs but is not ready: from the start, or once it has run for `after_s`."""
+    """The container runs but is not ready: from the start, or after it has run for `after_s`."""
     exit_code: int | None = None
-    """The container ends with this code once it has run for `after_s` (0: it completes)."""
+    """Code with which the container ends after it has run for `after_s` (0: it completes)."""
     after_s: float = 0.0
     stop_s: float | None = None
-    """How long the pod takes to stop when it is deleted; its grace period does not shorten it."""
+    """Seconds that a deleted pod needs to stop; its grace period does not shorten them."""
     fails_probe: str = ""
-    """Probes of PodProbeMarkers that fail once the container has run for `after_s`: a shell pattern of
-    `<marker>#<probe>`."""
+    """Probes of PodProbeMarkers that fail after the container has run for `after_s`: a shell pattern of
+    `<marker>#<probe>`.
+    """
     output: str = ""
     """Output of such a probe."""
 
     def matches(self, pod: SandboxPodView, *, container: str, image: str, run: int) -> bool:
-        """Whether it is about the `run`-th start (from 1) of this container of the pod."""
+        """Whether the rule matches the `run`-th start (from 1) of this container of the pod."""
         return (
             _is_like(image, self.image)
             and _is_like(pod.node_name, self.node)
@@ -70,7 +72,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def is_about_pull(self, image: str, *, node: str, attempt: int) -> bool:
-        """Whether it is about the `attempt`-th try (from 1) to pull an image to a node, whichever pod needs it."""
+        """Whether the rule matches the `attempt`-th attempt (from 1) to pull an image to a node, for any pod."""
         return (
             not (self.container or self.namespace or self.pod or self.labels)
             and _is_like(image, self.image)
@@ -80,27 +82,27 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """Behaviour of one start of a container by the rules; None where no rule matches."""
+    """Behaviour of one start of a container according to the rules; None where no rule matches."""
 
     image_pull_error: bool = False
     pull_s: float | None = None
     start_s: float | None = None
     ready_s: float | None = None
     unready_after_s: float | None = None
-    """Seconds of running after which it is not ready (0: never ready)."""
+    """Seconds after which the running container is no longer ready (0: never ready)."""
     exit_code: int | None = None
     exit_after_s: float = 0.0
     stop_s: float | None = None
 
 
 NORMAL = Behaviour()
-"""Nothing goes wrong."""
+"""Behaviour without failures."""
 
 
 def behaviour_of(
     rules: Sequence[Rule], pod: SandboxPodView, *, container: str, image: str, run: int = 1
 ) -> Behaviour:
-    """How the `run`-th start (from 1) of this container goes."""
+    """Return the behaviour of the `run`-th start (from 1) of this container."""
     if not rules:
         return NORMAL
     result = [rule for rule in rules if rule.matches(pod, container=container, image=image, run=run)]
@@ -121,8 +123,8 @@ def behaviour_of(
 
 
 def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tuple[bool, float | None]:
-    """Behaviour of an attempt (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule
-    says so.
+    """Return the behaviour of an attempt (from 1) to pull an image ahead: whether it fails, and its duration if a
+    rule sets one.
     """
     result = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
     return any(rule.image_pull_error for rule in result), _first(rule.pull_s for rule in result)
@@ -138,7 +140,7 @@ def failed_probe(
     run: int,
     running_s: float,
 ) -> str | None:
-    """Output of a failing probe (`<marker>#<probe>`) of a container that runs so long; None: it does not fail."""
+    """Output of a failing probe (`<marker>#<probe>`) of a container that has run this long; None: it does not fail."""
     for rule in rules:
         if (
             rule.fails_probe
@@ -151,9 +153,9 @@ def failed_probe(
 
 
 def rules_from(documents: Any) -> tuple[Rule, ...]:
-    """Rules from plain values (a list of mappings, as YAML reads it).
+    """Convert plain values (a list of mappings, as from YAML) to rules.
 
-    Raises ValueError that says which entry is wrong and where, also for a selector that cannot be read.
+    Raises ValueError with the invalid entry and its place, also for an invalid selector.
     """
     try:
         rules = msgspec.convert(documents, tuple[Rule, ...])

@@ -1,4 +1,4 @@
-"""Scripted failures in a file: a list of rules in YAML, and where in it something is wrong.
+"""Scripted failures in a file: a list of rules in YAML, with errors that name their line.
 
     - image: "shop:2.*"
       node: node-1
@@ -6,7 +6,7 @@
       after_s: 30
 
 path ──▶ read_rules() ──▶ rules (faults.py), or FaultsFileError("rules.yaml:3: [0].never_ready: ...")
-     ──▶ following()  ──▶ the rules again each time that the file has changed
+     ──▶ following()  ──▶ the new rules each time the file has changed
 """
 
 import asyncio
@@ -21,15 +21,15 @@ import yaml
 from pykruise.sandbox.nodes.faults import Rule, rules_from
 
 _LOOK_S: Final = 1.0
-"""How often the file is looked at."""
+"""Seconds between two checks of the file."""
 
 
 class FaultsFileError(Exception):
-    """The file cannot be used; the text is one line with file, line and field."""
+    """The file cannot be used. The message is one line with file, line and field."""
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
-    """The rules of a file; an empty one has none. Raises FaultsFileError."""
+    """Read the rules of a file; an empty file has none. Raises FaultsFileError."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as err:
@@ -58,12 +58,13 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
 async def following(
     path: Path | None, use: Callable[[Sequence[Rule]], None], *, tell: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """While this is entered, `use` the rules of the file whenever it has changed. A file that cannot be used changes
-    nothing; `tell` hears of it, and of changes, in one line. None: there is no file."""
+    """Call `use` with the rules of the file whenever it has changed, while this context is entered. A file that
+    cannot be used changes nothing. `tell` gets a line about it, and about each change. None: there is no file.
+    """
     if path is None:
         yield
         return
-    task = asyncio.create_task(_follow(path, use, tell), name="failures")
+    task = asyncio.create_task(_follow_file(path, use, tell), name="failures")
     try:
         yield
     finally:
@@ -71,7 +72,9 @@ async def following(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _follow(path: Path, use: Callable[[Sequence[Rule]], None], tell: Callable[[str], None]) -> Never:
+async def _follow_file(
+    path: Path, use: Callable[[Sequence[Rule]], None], tell: Callable[[str], None]
+) -> Never:
     seen = await asyncio.to_thread(_stamp, path)
     while True:
         await asyncio.sleep(_LOOK_S)
@@ -101,7 +104,7 @@ _UNKNOWN: Final = re.compile(r"unknown field `([^`]+)`")
 
 
 def _with_place(path: Path, tree: Any, text: str) -> str:
-    """The error with the line it is about."""
+    """Put the line of the error before its message."""
     match = _PLACE.search(text)
     steps = re.findall(r"\[(\d+)\]|\.([A-Za-z_]+)", match[1]) if match else []
     node, line = tree, 1

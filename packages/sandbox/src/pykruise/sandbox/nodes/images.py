@@ -2,9 +2,9 @@
 
 image as a pod names it ──▶ ImageTable.pull() ──▶ Pulled (imageID) | PullFailure (reason, message)
 
-Pure. There is no registry: the digest is made of the name, so it is the same in every run. Several tags
-share a digest when the table says that one is `same_as` another; an image whose repository ends in `broken`,
-or that the table lists as broken, cannot be pulled.
+Pure. There is no registry: the digest is computed from the name, so it is the same in every run. Several tags share a
+digest when the table says that one is `same_as` another. An image whose repository ends in `broken`, or that the
+table lists as broken, cannot be pulled.
 """
 
 import re
@@ -25,9 +25,9 @@ _REFERENCE = re.compile(
 
 
 class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The images of a registry that holds everything except what is listed as broken.
+    """The images of a registry that has every image except those that are listed as broken.
 
-    Names are as pods write them; `nginx` means `docker.io/library/nginx:latest` on both sides.
+    Names are in the form that pods use: `nginx` is `docker.io/library/nginx:latest` on both sides.
     """
 
     same_as: Mapping[str, str] = {}
@@ -35,12 +35,12 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
     broken: tuple[str, ...] = ()
     """Images whose pull fails."""
     private: Mapping[str, str] = {}
-    """Repository, as pods write it, without tag → `user:password` without which who pulls ahead gets nothing of it."""
+    """Repository without tag, as pods name it → `user:password` without which an image cannot be pulled ahead."""
     pulled: dict[str, Pulled | PullFailure] = {}
-    """Answers given so far; a table is asked for the same few images again and again."""
+    """Cache of answers, because the same few images are pulled many times."""
 
     def pull(self, image: str) -> Pulled | PullFailure:
-        """The image id of `image`, or why there is none."""
+        """Return the image id of `image`, or why it cannot be pulled."""
         answer = self.pulled.get(image)
         if answer is None:
             if len(self.pulled) >= _REMEMBERED:
@@ -49,13 +49,14 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
         return answer
 
     def pull_as(self, image: str, credentials: Sequence[str]) -> Pulled | PullFailure:
-        """`pull` by one who shows the `user:password` texts one after another; with none, without credentials.
+        """Pull with these `user:password` texts, sequentially; without any, pull without credentials.
 
-        Rule: the node agent's; where some match the image, and are all refused, it is not tried without.
+        Same rule as the node agent: if some texts match the image and all are refused, there is no attempt without
+        credentials.
         """
         match = _REFERENCE.fullmatch(image)
-        repository = _repository(match["name"]) if match is not None else ""
-        needed = {_repository(name): secret for name, secret in self.private.items()}.get(repository)
+        repository = _full_repository(match["name"]) if match is not None else ""
+        needed = {_full_repository(name): secret for name, secret in self.private.items()}.get(repository)
         if needed is None or needed in credentials:
             return self.pull(image)
         refused = "pull access denied, repository does not exist or may require authorization"
@@ -69,17 +70,17 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
                 f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": '
                 "invalid reference format",
             )
-        repository, name = _repository(match["name"]), full_name(image)
+        repository, name = _full_repository(match["name"]), full_name(image)
         if repository.rsplit("/", 1)[-1] == "broken" or name in {full_name(other) for other in self.broken}:
             return PullFailure(
                 "ErrImagePull",
                 f'rpc error: code = NotFound desc = failed to pull and unpack image "{name}": failed to resolve '
                 f'reference "{name}": {name}: not found',
             )
-        digest = match["digest"] or f"sha256:{sha256(self._content(name).encode()).hexdigest()}"
+        digest = match["digest"] or f"sha256:{sha256(self._digest_source(name).encode()).hexdigest()}"
         return Pulled(f"{repository}@{digest}")
 
-    def _content(self, name: str) -> str:
+    def _digest_source(self, name: str) -> str:
         """Source of the digest: the full name at the end of the `same_as` chain."""
         same = {full_name(value): full_name(other) for value, other in self.same_as.items()}
         seen: set[str] = set()
@@ -94,20 +95,21 @@ _REMEMBERED = 1024
 
 @lru_cache(maxsize=1024)
 def full_name(image: str) -> str:
-    """`nginx` → `docker.io/library/nginx:latest`; an image named by digest keeps that alone.
+    """Return the full name: `nginx` → `docker.io/library/nginx:latest`. An image that is named by digest keeps only
+    the digest.
 
-    Text that is no image reference is returned as it is.
+    Text that is not an image reference is returned unchanged.
     """
     match = _REFERENCE.fullmatch(image)
     if match is None:
         return image
-    repository = _repository(match["name"])
+    repository = _full_repository(match["name"])
     if match["digest"]:
         return f"{repository}@{match['digest']}"
     return f"{repository}:{match['tag'] or 'latest'}"
 
 
-def _repository(name: str) -> str:
+def _full_repository(name: str) -> str:
     first, slash, _ = name.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return name

@@ -1,11 +1,11 @@
-"""The kubelets of simulated nodes, all of them in one component: they run pods on paper.
+"""The kubelets of all simulated nodes, in one component. They simulate the pods.
 
 pods cache ──change──▶ queue ──▶ _sync_pod: advance() ──▶ status_of() ──▶ PATCH pods/status | DELETE
-nodes      ──timer───▶ queue ──▶ node_status.py: register, renew the Lease, heartbeat
-agents     ──────────▶ node_agents.py: programs of others on the nodes, over node_runtime.py
+nodes      ──timer───▶ queue ──▶ status.py: register, renew the Lease, heartbeat
+agents     ──────────▶ agents.py: other programs on the nodes, over runtime.py
 
-What happens to a pod is decided by pod_state.py and pod_status.py; here are only waiting and writing. It
-speaks to any API server through a Client: the sandbox's, or that of a real control plane without nodes.
+pod_state.py and pod_status.py decide what happens to a pod; this module only waits and writes. It works with any API
+server through a Client: the sandbox's, or that of a real control plane without nodes.
 """
 
 import asyncio
@@ -54,12 +54,12 @@ from pykruise.sandbox.running import run_beside
 
 
 class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How the kubelets are."""
+    """Counts of the kubelets."""
 
     nodes: int
     stopped_nodes: int
     pods: int
-    """Pods on these nodes."""
+    """Number of pods on these nodes."""
     status_writes: int
     removals: int
 
@@ -67,9 +67,9 @@ class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
 class Kubelets:
     """All simulated nodes of a cluster.
 
-    `existing`: Node objects that exist already, as listed; they are taken over without being asked for again.
-    `pods`: a cache of all pods that runs elsewhere; without it one of its own is run. `recorder`, when
-    given, records failed pulls and crashes. `agents`: further agents of the nodes. Component: `run()` until `stop()`.
+    `existing`: existing Node objects, as listed; the kubelets use them without another request.
+    `pods`: a cache of all pods that runs elsewhere; without it the kubelets run their own. `recorder`: records failed
+    pulls and crashes. `agents`: agents on the nodes besides the kubelets. Component: `run()` until `stop()`.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Kubelets:
         )
         self._status_writes = 0
         self._removals = 0
-        # Resting by measured CPU time is off: pods are cheap, and runs with equal seeds must be equal.
+        # The limit on measured CPU time is off: pods are cheap, and runs with equal seeds must be equal.
         self._pod_queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._node_queue: WorkQueue[str] = WorkQueue(cost_factor=0, rng=rng)
         self._pod_controller = Controller(
@@ -132,12 +132,12 @@ class Kubelets:
             states=self._states,
             nodes=self._nodes,
             world=lambda: self._world,
-            wake=self._wake,
+            wake=self._wake_pod,
             clock=clock,
         )
         self._recorders: list[EventRecorder] = []
         self.agents: NodeAgents | None = None
-        """Further agents of the nodes, where the cluster has some."""
+        """Agents on the nodes besides the kubelets, if the cluster has some."""
         if agents is not None:
             access = NodeAccess(
                 client=client,
@@ -159,18 +159,18 @@ class Kubelets:
 
     @property
     def settings(self) -> KubeletSettings:
-        """How long things take."""
+        """Durations on the nodes."""
         return self._world.settings
 
     # ── running ──────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Register the nodes and run their pods until `stop()` or until cancelled."""
+        """Register the nodes and run their pods until `stop()` or cancellation."""
         self._note_registered()
         for name in self._nodes:
             self._node_queue.add(name)
         for pod in self.pods.values():
-            self._wake(pod)
+            self._wake_pod(pod)
         background = [self._node_controller.run()]
         if self._owns_cache:
             background.append(self.pods.run())
@@ -180,11 +180,11 @@ class Kubelets:
         await run_beside(self._pod_controller.run(), *background)
 
     async def wait_registered(self) -> None:
-        """Return when every node that it was made with has its Node object."""
+        """Return when every node has its Node object."""
         await self._is_registered.wait()
 
     async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
+        """Finish the writes in progress; then `run()` returns."""
         self._node_queue.close()
         self._pod_queue.close()
         if self.agents is not None:
@@ -200,7 +200,7 @@ class Kubelets:
         return recorder
 
     def stats(self) -> KubeletsStats:
-        """How they are now."""
+        """The present counts."""
         return KubeletsStats(
             nodes=len(self._nodes),
             stopped_nodes=sum(node.is_stopped for node in self._nodes.values()),
@@ -209,26 +209,26 @@ class Kubelets:
             removals=self._removals,
         )
 
-    # ── changing the nodes ───────────────────────────────────────────────────
+    # ── changes of the nodes ─────────────────────────────────────────────────
 
     def add_node(self, spec: NodeSpec) -> None:
-        """A further node; registered at once when running. A name that is there gets the new spec."""
+        """Add a node; running kubelets register it immediately. An existing name gets the new spec."""
         self._nodes[spec.name] = NodeRecord(spec)
         self._node_queue.add(spec.name)
         self._wake_pods_on(spec.name)
         self._wake_agents(spec.name)
 
     def adopt_node(self, spec: NodeSpec) -> None:
-        """A node that has its Node object already and no kubelet; one that is known stays as it is."""
+        """Add a node that has a Node object but no kubelet; a known node stays unchanged."""
         if spec.name not in self._nodes:
             self.add_node(spec)
 
     def stop_node(self, name: str) -> None:
-        """The node loses power: nothing is written for it or its pods any more. KeyError: no such node."""
+        """Cut the node's power: nothing is written for it or its pods any more. KeyError: no such node."""
         self._nodes[name].is_stopped = True
 
     def start_node(self, name: str) -> None:
-        """The node is there again, and starts the containers of its pods anew. KeyError: no such node."""
+        """Restore the node's power, and start the containers of its pods again. KeyError: no such node."""
         node = self._nodes[name]
         if node.is_stopped:
             self._restart_containers_on(name)
@@ -255,35 +255,35 @@ class Kubelets:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The scripted failures in force."""
+        """The present scripted failures."""
         return self._world.rules
 
     def set_rules(self, rules: Iterable[Rule]) -> None:
-        """Replace the scripted failures; pods that run already follow at once."""
+        """Replace the scripted failures; running pods follow immediately."""
         self._world = msgspec.structs.replace(self._world, rules=tuple(rules))
         for pod in self.pods.values():
-            self._wake(pod)
+            self._wake_pod(pod)
         if self.agents is not None:
             self.agents.wake_all()
 
     def report_pending_after(self, seconds: float) -> None:
-        """From now on another `KubeletSettings.report_pending_after_s`."""
+        """Change `KubeletSettings.report_pending_after_s`."""
         settings = msgspec.structs.replace(self.settings, report_pending_after_s=seconds)
         self._world = msgspec.structs.replace(self._world, settings=settings)
 
     def set_images(self, images: ImageTable) -> None:
-        """Replace the image table; containers that run keep the image id they have."""
+        """Replace the image table; running containers keep their image id."""
         self._world = msgspec.structs.replace(self._world, images=images)
 
     # ── pods ─────────────────────────────────────────────────────────────────
 
     def _on_pod(self, change: Change[SandboxPodView]) -> None:
         if change.new is None:
-            self._forget(change.key)
+            self._forget_pod(change.key)
         else:
-            self._wake(change.new)
+            self._wake_pod(change.new)
 
-    def _wake(self, pod: SandboxPodView) -> None:
+    def _wake_pod(self, pod: SandboxPodView) -> None:
         if pod.node_name in self._nodes:
             self._pod_queue.add(pod.key)
 
@@ -292,23 +292,23 @@ class Kubelets:
             if pod.node_name == node:
                 self._pod_queue.add(pod.key)
 
-    def _forget(self, key: Key) -> None:
+    def _forget_pod(self, key: Key) -> None:
         state = self._states.pop(key, None)
         if state is not None:
             self._addresses.release(state.ip)
 
     async def _sync_pod(self, key: Key) -> float | None:
-        """Bring one pod to what is true now, and say when it will change by itself."""
+        """Update one pod to the present time, and return when it will change if nothing happens."""
         pod = self.pods.get(key)
         node = self._nodes.get(pod.node_name) if pod is not None else None
         if pod is None or node is None:
-            self._forget(key)
+            self._forget_pod(key)
             return None
         if node.is_stopped or (pod.is_over and not pod.is_deleting):
             return None
         now = self._clock()
         before = self._state_of(pod, now)
-        missing = await self._missing(pod, before)
+        missing = await self._find_missing_objects(pod, before)
         refused = refusal_of(pod, node.spec, self.pods.values()) if wants_resize(before, pod) else None
         state, look_at = advance(
             before, pod, self._world, now, refused=refused, missing=missing, held=node.images
@@ -332,13 +332,13 @@ class Kubelets:
                 wanted = status_of(pod, state, self._world, now, host_ip=node.spec.address)
                 await self._write_status(pod, patch_for(pod, wanted))
         except NotFoundError:
-            self._forget(key)
+            self._forget_pod(key)
             return None
-        return self._until(look_at)
+        return self._seconds_until(look_at)
 
-    async def _missing(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
-        """Container to the missing objects without which it cannot start. Rule: the kubelet's environment, and its
-        volumes.
+    async def _find_missing_objects(self, pod: SandboxPodView, state: SimulatedPodState) -> dict[str, str]:
+        """Missing objects without which containers cannot start, by container. Same rule as the kubelet's environment
+        and volumes.
         """
         awaited = awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
@@ -347,13 +347,13 @@ class Kubelets:
             for reference in references:
                 place = (reference.kind, reference.name)
                 if place not in objects:
-                    objects[place] = await self._object(pod.namespace, reference)
+                    objects[place] = await self._read_object(pod.namespace, reference)
                 if lack := lack_of(reference, objects[place], namespace=pod.namespace):
                     missing.setdefault(container, lack)
         return missing
 
-    async def _object(self, namespace: str, reference: Reference) -> Document | None:
-        """None: it is not there."""
+    async def _read_object(self, namespace: str, reference: Reference) -> Document | None:
+        """Read the object; None when it does not exist."""
         resource = CONFIG_MAPS if reference.kind == CONFIG_MAP else SECRETS
         try:
             return decode(await self._client.get(resource, namespace, reference.name))
@@ -364,7 +364,7 @@ class Kubelets:
         state = self._states.get(pod.key)
         if state is not None and state.uid == pod.uid:
             return with_added(state, pod)
-        self._forget(pod.key)
+        self._forget_pod(pod.key)
         if address := pod.status.pod_ip:
             self._addresses.reserve(address)
             return recover(pod, ip=address, now=now)
@@ -375,7 +375,7 @@ class Kubelets:
     ) -> float | None:
         now = self._clock()
         if look_at > now:
-            return self._until(look_at)
+            return self._seconds_until(look_at)
         if self.settings.report_stopped and not pod.is_over:
             await self._write_status(pod, patch_for(pod, stopped_status(pod, state, now)))
         await self._writer.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
@@ -398,7 +398,7 @@ class Kubelets:
             self._check_resources_kept(pod.key, patch)
 
     def _check_resources_kept(self, key: Key, patch: Document) -> None:
-        """Stop reporting resources to a server that drops them: each write would be followed by another."""
+        """Stop reporting resources to a server that drops them; otherwise each write would cause another one."""
         has_amounts = any("resources" in status for status in patch["status"].get("containerStatuses") or ())
         stored = self.pods.get(key)
         if (
@@ -412,7 +412,7 @@ class Kubelets:
                 runs = tuple(msgspec.structs.replace(run, resources=None) for run in state.runs)
                 self._states[name] = msgspec.structs.replace(state, runs=runs)
 
-    def _until(self, moment: Instant) -> float | None:
+    def _seconds_until(self, moment: Instant) -> float | None:
         return None if moment == math.inf else max(0.0, moment - self._clock())
 
     def _record_failures(
@@ -422,7 +422,7 @@ class Kubelets:
         after: SimulatedPodState,
         recorder: EventRecorder,
     ) -> None:
-        """Events for what went wrong; what goes well is in the status."""
+        """Record events for failures; the status reports successes."""
         if after.unmounted and after.unmounted != before.unmounted:
             recorder.record(
                 PODS,
@@ -436,7 +436,7 @@ class Kubelets:
         for old, new in zip(before.runs, after.runs, strict=True):
             if old is new:
                 continue
-            for reason, message in _failures(old, new, pod):
+            for reason, message in _failure_events(old, new, pod):
                 recorder.record(
                     PODS,
                     namespace=pod.namespace,
@@ -448,10 +448,12 @@ class Kubelets:
                 )
 
     async def _record_pull_secrets(self, pod: SandboxPodView, recorder: EventRecorder) -> None:
-        """An event for pull secrets that are not there: images are pulled without them. Rule: the kubelet's."""
+        """Record an event for missing pull secrets; images are pulled without them. Same rule as the kubelet."""
         wanted = [Reference(SECRET, name) for name in pod.pull_secrets]
         missing = [
-            reference.name for reference in wanted if await self._object(pod.namespace, reference) is None
+            reference.name
+            for reference in wanted
+            if await self._read_object(pod.namespace, reference) is None
         ]
         if missing:
             recorder.record(
@@ -476,13 +478,13 @@ class Kubelets:
 
 
 def _has_begun(before: SimulatedPodState, after: SimulatedPodState) -> bool:
-    """Whether the first of its containers begins to start."""
+    """Whether the pod's first container begins to start."""
     return all(run.state is RunState.BLOCKED for run in before.runs) and any(
         run.state is not RunState.BLOCKED for run in after.runs
     )
 
 
-def _failures(old: ContainerRun, new: ContainerRun, pod: SandboxPodView) -> Iterable[tuple[str, str]]:
+def _failure_events(old: ContainerRun, new: ContainerRun, pod: SandboxPodView) -> Iterable[tuple[str, str]]:
     if (
         new.state is RunState.PULL_FAILED
         and new.failure is not None

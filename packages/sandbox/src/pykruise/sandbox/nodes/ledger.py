@@ -2,7 +2,7 @@
 
 pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of labels and of aversions by node
 
-No I/O, no clock, no chance. scheduling.py asks it which node takes a pod.
+No I/O, no clock, no randomness. scheduling/filters.py reads it to decide which node a pod gets.
 """
 
 from collections import Counter
@@ -18,13 +18,13 @@ from pykruise.sandbox.pod_view import HostPort, SandboxPodView
 
 
 class NodeLoad:
-    """One node and what is on it."""
+    """One node and its pods."""
 
     __slots__ = ("owners", "pods", "ports", "used", "view")
 
     def __init__(self) -> None:
         self.view: SandboxNodeView | None = None
-        """None while pods name it and no such Node exists."""
+        """None while pods name the node but there is no such Node."""
         self.pods = 0
         self.used: dict[str, int] = {}
         self.ports: Counter[HostPort] = Counter()
@@ -33,7 +33,7 @@ class NodeLoad:
 
 
 class LedgerGroup(msgspec.Struct, frozen=True):
-    """Pods that a term selects; `namespaces` None means all."""
+    """Pods that a term selects; `namespaces` None: pods of all namespaces."""
 
     namespaces: tuple[str, ...] | None
     selector: Selector
@@ -48,14 +48,14 @@ class LedgerGroup(msgspec.Struct, frozen=True):
 
 
 class Aversion(msgspec.Struct, frozen=True):
-    """A required anti-affinity term of a pod that has its place."""
+    """A required anti-affinity term of a placed pod."""
 
     group: LedgerGroup
     topology_key: str
 
 
 class NodeLedger:
-    """Which pods are where, with everything counted that a decision asks for."""
+    """The places of all pods, with every count that a scheduling decision needs."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeLoad] = {}
@@ -63,17 +63,17 @@ class NodeLedger:
         self._zones: dict[tuple[str, str], int] = {}
         self._groups: dict[LedgerGroup, Counter[str]] = {}
         self.aversions: dict[Aversion, Counter[str]] = {}
-        """Anti-affinity terms of placed pods: on which nodes, how many times."""
+        """Anti-affinity terms of placed pods, with the number of such pods by node."""
         self.priorities: dict[int, int] = {}
-        """How many placed pods have which priority."""
+        """Number of placed pods by priority."""
 
     def placed(self) -> Iterable[tuple[str, SandboxPodView]]:
-        """All pods that have a place, each with its node."""
+        """All placed pods, each with its node."""
         return self._placed.values()
 
     def set_node(self, view: SandboxNodeView) -> None:
-        """A Node that is there, new or changed."""
-        load = self._load(view.name)
+        """Add or update a Node."""
+        load = self._load_of(view.name)
         moved = load.view is None or load.view.zone != view.zone
         if moved:
             self._count_zone(load, -1)
@@ -82,7 +82,7 @@ class NodeLedger:
             self._count_zone(load, 1)
 
     def remove_node(self, name: str) -> None:
-        """The Node is gone; pods may still name it."""
+        """Remove a Node; pods may still name it."""
         load = self.nodes.get(name)
         if load is None:
             return
@@ -91,44 +91,44 @@ class NodeLedger:
         self._drop_if_unused(name, load)
 
     def place(self, pod: SandboxPodView, node: str) -> None:
-        """The pod is on the node, or as good as. Replaces what was known of the pod."""
+        """Place a pod that is on the node, or is about to be. Replaces the pod's earlier place."""
         known = self._placed.get(pod.key)
         if known is not None:
             if known[0] == node and _weighs_the_same(known[1], pod):
                 return
             self.unplace(pod.key)
         self._placed[pod.key] = (node, pod)
-        self._count(self._load(node), node, pod, 1)
+        self._count_pod(self._load_of(node), node, pod, 1)
 
     def unplace(self, key: Key) -> None:
-        """The pod is gone, or has ended. Nothing happens when it had no place."""
+        """Remove a pod that is deleted or has ended. Does nothing for a pod without a place."""
         known = self._placed.pop(key, None)
         if known is None:
             return
         node, pod = known
         load = self.nodes[node]
-        self._count(load, node, pod, -1)
+        self._count_pod(load, node, pod, -1)
         self._drop_if_unused(node, load)
 
     def candidates(self) -> list[tuple[NodeLoad, SandboxNodeView]]:
-        """Nodes that exist, in the order in which they were first heard of."""
+        """Existing nodes, in the order in which they were added."""
         return [(load, load.view) for load in self.nodes.values() if load.view is not None]
 
     def in_zone(self, owner: str, zone: str) -> int:
-        """Pods of that owner in the zone."""
+        """Number of pods of that owner in the zone."""
         return self._zones.get((owner, zone), 0)
 
     def members(self, group: LedgerGroup) -> Mapping[str, int]:
-        """Selected pods by node. Counted in full at the first question, kept up to date from then on."""
+        """Number of selected pods by node. Counted once at the first call, then updated."""
         counts = self._groups.pop(group, None)
         if counts is None:
             counts = Counter(node for node, pod in self._placed.values() if group.has(pod))
             if len(self._groups) >= _REMEMBERED_GROUPS:
                 del self._groups[next(iter(self._groups))]
-        self._groups[group] = counts  # last again: the one asked for longest ago is forgotten first
+        self._groups[group] = counts  # moved to the end, so that the least recently used one is dropped first
         return counts
 
-    def _load(self, node: str) -> NodeLoad:
+    def _load_of(self, node: str) -> NodeLoad:
         load = self.nodes.get(node)
         if load is None:
             load = self.nodes[node] = NodeLoad()
@@ -138,38 +138,38 @@ class NodeLedger:
         if load.view is None and not load.pods:
             del self.nodes[node]
 
-    def _count(self, load: NodeLoad, node: str, pod: SandboxPodView, sign: int) -> None:
+    def _count_pod(self, load: NodeLoad, node: str, pod: SandboxPodView, sign: int) -> None:
         load.pods += sign
-        _add(self.priorities, pod.priority, sign)
+        _add_to_count(self.priorities, pod.priority, sign)
         for name, amount in pod.requests().items():
             load.used[name] = load.used.get(name, 0) + sign * amount
         for port in host_ports(pod):
-            _add(load.ports, port, sign)
+            _add_to_count(load.ports, port, sign)
         if owner := pod.owner_uid:
-            _add(load.owners, owner, sign)
+            _add_to_count(load.owners, owner, sign)
             if load.view is not None:
-                _add(self._zones, (owner, load.view.zone), sign)
+                _add_to_count(self._zones, (owner, load.view.zone), sign)
         for group, counts in self._groups.items():
             if group.has(pod):
-                _add(counts, node, sign)
+                _add_to_count(counts, node, sign)
         for term in terms_of(pod, "podAntiAffinity"):
             aversion = Aversion(group_of(term, pod), term.get("topologyKey", ""))
             counts = self.aversions.setdefault(aversion, Counter())
-            _add(counts, node, sign)
+            _add_to_count(counts, node, sign)
             if not counts:
                 del self.aversions[aversion]
 
     def _count_zone(self, load: NodeLoad, sign: int) -> None:
         if load.view is not None:
             for owner, number in load.owners.items():
-                _add(self._zones, (owner, load.view.zone), sign * number)
+                _add_to_count(self._zones, (owner, load.view.zone), sign * number)
 
 
 _REMEMBERED_GROUPS = 256
 
 
-def _add(counts: dict[Any, int], key: Hashable, number: int) -> None:
-    """Add to a count; what comes to nothing leaves the table."""
+def _add_to_count(counts: dict[Any, int], key: Hashable, number: int) -> None:
+    """Add to a count; a count of zero is removed."""
     total = counts.get(key, 0) + number
     if total:
         counts[key] = total
@@ -190,7 +190,7 @@ def _weighs_the_same(pod: SandboxPodView, other: SandboxPodView) -> bool:
 
 
 def host_ports(pod: SandboxPodView) -> tuple[HostPort, ...]:
-    """The ports of its node that the pod takes."""
+    """The ports of its node that the pod uses."""
     ports = pod.containers.host_ports
     sidecar_ports = pod.init_containers.host_ports
     return (*ports, *sidecar_ports) if sidecar_ports else ports
@@ -203,23 +203,23 @@ def affinity_of(pod: SandboxPodView, kind: str) -> Mapping[str, Any]:
 
 
 def terms_of(pod: SandboxPodView, kind: str) -> Sequence[Mapping[str, Any]]:
-    """Requirements of that part."""
+    """Required terms of that part of the pod's affinity."""
     if pod.placement is None or pod.placement.affinity is None:
         return ()
     return affinity_of(pod, kind).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
 
 
 def group_of(term: Mapping[str, Any], pod: SandboxPodView) -> LedgerGroup:
-    """The pods an affinity term of `pod` speaks about."""
+    """The pods that an affinity term of `pod` selects."""
     selector = selector_of(term, pod)
     if (names := term.get("namespaceSelector")) is not None and not names:
         return LedgerGroup(None, selector)
-    # Namespaces chosen by labels are not looked up: without any by name, the pod's own is meant.
+    # Namespaces that are selected by labels are not looked up; without names, only the pod's own namespace counts.
     return LedgerGroup(tuple(sorted(term.get("namespaces") or (pod.namespace,))), selector)
 
 
 def selector_of(term: Mapping[str, Any], pod: SandboxPodView) -> Selector:
-    """`labelSelector` and what `matchLabelKeys` adds of the pod's labels; nothing when it cannot be read."""
+    """`labelSelector`, with the pod's labels that `matchLabelKeys` adds; selects nothing when it is invalid."""
     wanted = term.get("labelSelector")
     if keys := term.get("matchLabelKeys"):
         own = {key: pod.labels[key] for key in keys if key in pod.labels}

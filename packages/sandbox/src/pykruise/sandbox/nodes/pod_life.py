@@ -1,13 +1,13 @@
-"""The course of a pod's time on its node: what its containers do by themselves.
+"""The life of a pod on its node: the transitions of its containers.
 
 SimulatedPodState + SandboxPodView + World + now ──▶ advance() ──▶ SimulatedPodState, and when to look again
 
-Pure: no I/O, no clock, no randomness (delays differ from pod to pod by a fraction made of seed, uid and run).
+Pure: no I/O, no clock, no randomness (delays vary by a fraction that is computed from seed, uid and run).
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from hashlib import sha256
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -33,13 +33,13 @@ from pykruise.sandbox.nodes.references import Reference
 from pykruise.sandbox.nodes.specs import NodeSpec
 from pykruise.sandbox.pod_view import PodContainer, SandboxPodView, amounts
 
-_HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
-_DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
+_HALF_DELETED_S = 1.0  # longest time that a pod without remaining grace period may still exist
+_DEFERRED_S = 10.0  # interval of attempts for a deferred change of resources
 UNMOUNTED = ""
-"""Key in place of a container's name: the obstacle that keeps the pod's volumes from being mounted."""
+"""Key instead of a container's name: the obstacle that prevents the pod's volumes from being mounted."""
 
-_MISSING_S = 1.0  # a container whose environment is not complete is tried again
-_SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
+_MISSING_S = 1.0  # interval of attempts for a container with an incomplete environment
+_SETTLED_S = 600.0  # a container that has run this long restarts its backoff
 
 
 def advance(
@@ -52,10 +52,11 @@ def advance(
     missing: Mapping[str, str] = NOTHING_MISSING,
     held: Set[str] = NONE_HELD,
 ) -> tuple[SimulatedPodState, Instant]:
-    """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
+    """Execute all transitions that are due until `now`. Return the new state and the time of the next one (NEVER:
+    infinity).
 
-    `refused`: the node has no room for a change of resources that is wanted. `missing`: by container, what keeps
-    one that never ran from starting. `held`: full names of the images that the node has.
+    `refused`: the node has no room for a wanted change of resources. `missing`: what prevents a container that never
+    ran from starting, by container. `held`: full names of the node's images.
     """
     if pod.is_deleting:
         if state.stopping_since is None:
@@ -64,8 +65,8 @@ def advance(
     roles = list(container_roles(pod))
     if _is_over(state.runs, roles, pod):
         return state, NEVER
-    state, look_at = _resized(state, pod, world, now, refused)
-    opens_at = state.accepted_at  # when what comes next may start
+    state, look_at = _resize(state, pod, world, now, refused)
+    opens_at = state.accepted_at  # time from which the next container may start
     if unmounted := missing.get(UNMOUNTED, ""):
         if state.unmounted != unmounted:
             state = msgspec.structs.replace(state, unmounted=unmounted)
@@ -75,7 +76,7 @@ def advance(
         opens_at = now
     runs: list[ContainerRun] = []
     for (container, role), run in zip(roles, state.runs, strict=True):
-        life = _Life(container, role, pod, world, held)
+        life = _Life(container, role, pod, world, held, is_refused=state.resize_refused is not None)
         if run.state is RunState.BLOCKED and opens_at <= now:
             if lacks := missing.get(run.name):
                 run = msgspec.structs.replace(run, missing=lacks)
@@ -96,8 +97,8 @@ def advance(
 
 
 def awaited_references(state: SimulatedPodState, pod: SandboxPodView) -> dict[str, tuple[Reference, ...]]:
-    """Objects that a container's environment needs to start, by container that never ran. Of `UNMOUNTED`: what its
-    volumes need, before any container starts.
+    """Objects that a container's environment needs, by container that never ran. Under `UNMOUNTED` are those that the
+    volumes need before any container starts.
     """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     references = {
@@ -111,7 +112,7 @@ def awaited_references(state: SimulatedPodState, pod: SandboxPodView) -> dict[st
 
 
 def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
-    """Whether a running container, or the pod as a whole, has other resources than its spec says."""
+    """Whether the resources of a container that has run, or of the whole pod, differ from the spec."""
     in_force = pod.status.resources
     if pod.resources is not None and in_force is not None and in_force != pod.allotment:
         return True
@@ -122,9 +123,11 @@ def wants_resize(state: SimulatedPodState, pod: SandboxPodView) -> bool:
 
 
 def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodView]) -> Refused | None:
-    """Why its node, which has some of these pods, cannot give the pod what its spec asks for now.
+    """Why the node, which has some of these pods, cannot give the pod the resources of its spec now; None when it
+    can.
 
-    Rule: the kubelet's resize admission."""
+    Same rule as the kubelet's resize admission.
+    """
     capacity = amounts({"cpu": node.cpu, "memory": node.memory})
     wanted = pod.requests()
     for name, most in capacity.items():
@@ -148,14 +151,13 @@ def refusal_of(pod: SandboxPodView, node: NodeSpec, pods: Iterable[SandboxPodVie
 
 
 def _is_outgrown(container: PodContainer, run: ContainerRun) -> bool:
-    in_force = run.resources
-    return run.state is RunState.RUNNING and in_force is not None and in_force != container.allotment
+    return run.resources is not None and run.resources != container.allotment
 
 
-def _resized(
+def _resize(
     state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld, now: Instant, refused: Refused | None
 ) -> tuple[SimulatedPodState, Instant]:
-    """Carry out a change of resources: at once, after `resize_s`, or not while the node refuses."""
+    """Change resources: immediately, after `resize_s`, or not while the node refuses."""
     if not wants_resize(state, pod):
         if state.resizing_since is not None or state.resize_refused is not None:
             state = msgspec.structs.replace(state, resizing_since=None, resize_refused=None)
@@ -183,25 +185,27 @@ def _with_allotment(container: PodContainer, run: ContainerRun, now: Instant) ->
         for name in names
         if any(before.get(bound, {}).get(name) != after.get(bound, {}).get(name) for bound in bounds)
     }
-    if container.restarts_for(changed):
-        return ended(run, now, code=0)
-    return msgspec.structs.replace(run, resources=after)
+    granted = msgspec.structs.replace(run, resources=after)
+    if run.state is RunState.RUNNING and container.restarts_for(changed):
+        return ended(granted, now, code=0)
+    return granted
 
 
 def removal_due(state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld) -> Instant:
-    """When a pod that is being deleted is to be removed; NEVER when its kubelet has nothing (more) to do."""
+    """Time at which a terminating pod must be removed; NEVER when its kubelet has nothing (more) to do."""
     if state.stopping_since is None:
         return NEVER
     if pod.grace_s == 0:
-        # With finalizers it waits for others. Without, it goes by itself, unless its API server was held up between
-        # the two writes of a deletion (takes the grace period, removes): another DELETE has it finish.
+        # A pod with finalizers waits for their owners. A pod without finalizers is removed automatically, unless its
+        # API server stopped between the two writes of a deletion (setting the grace period, removing); another DELETE
+        # finishes it.
         return NEVER if pod.finalizers else state.stopping_since + _HALF_DELETED_S
     if not any(run.state is RunState.RUNNING for run in state.runs):
         return state.stopping_since
     asked = [
         behaviour.stop_s
         for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
-        if (behaviour := _behaviour(world, pod, container, run.number)).stop_s is not None
+        if (behaviour := _behaviour_of(world, pod, container, run.number)).stop_s is not None
     ]
     hooks_s = max(
         container.pre_stop_s
@@ -215,7 +219,7 @@ def removal_due(state: SimulatedPodState, pod: SandboxPodView, world: NodeWorld)
 def is_ready(
     run: ContainerRun, container: PodContainer, pod: SandboxPodView, world: NodeWorld, now: Instant
 ) -> bool:
-    """Whether it counts as ready: it runs, its probe had time to say so, and no rule forbids it."""
+    """Whether the container is ready: it runs, its probe has had enough time, and no rule prevents it."""
     if run.state is not RunState.RUNNING:
         return False
     ready_at, unready_at = _readiness(run, container, pod, world)
@@ -239,20 +243,20 @@ def will_restart(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
 
 
 def is_final(run: ContainerRun, role: Role, pod: SandboxPodView) -> bool:
-    """Whether a container has ended and stays so. One that was stopped to be replaced does not."""
+    """Whether a container has ended and will not start again. A container that was stopped to be replaced will."""
     was_replaced = run.crashes == 0 and role is not Role.INIT
     return run.state is RunState.EXITED and not was_replaced and not will_restart(run, role, pod)
 
 
 def backoff_s(failures: int, settings: KubeletSettings) -> float:
-    """The wait after so many failures in a row (from 1)."""
+    """Wait after this many consecutive failures (from 1)."""
     return min(settings.backoff_cap_s, settings.backoff_s * 2.0 ** min(failures - 1, 30))
 
 
 def _is_over(
     runs: Sequence[ContainerRun], roles: list[tuple[PodContainer, Role]], pod: SandboxPodView
 ) -> bool:
-    """Whether every main container has ended for good (then sidecars are stopped too)."""
+    """Whether all main containers have finally ended (then sidecars are stopped, too)."""
     mains = [run for run, (_, role) in zip(runs, roles, strict=True) if role is Role.MAIN]
     return bool(mains) and all(is_final(run, Role.MAIN, pod) for run in mains)
 
@@ -260,12 +264,20 @@ def _is_over(
 class _Life:
     """The transitions of one container."""
 
-    __slots__ = ("container", "held", "pod", "role", "settings", "world")
+    __slots__ = ("container", "held", "is_refused", "pod", "role", "settings", "world")
 
     def __init__(
-        self, container: PodContainer, role: Role, pod: SandboxPodView, world: NodeWorld, held: Set[str]
+        self,
+        container: PodContainer,
+        role: Role,
+        pod: SandboxPodView,
+        world: NodeWorld,
+        held: Set[str],
+        *,
+        is_refused: bool = False,
     ) -> None:
         self.held = held
+        self.is_refused = is_refused
         self.container = container
         self.role = role
         self.pod = pod
@@ -273,20 +285,20 @@ class _Life:
         self.settings = world.settings
 
     def advance(self, run: ContainerRun, now: Instant) -> tuple[ContainerRun, Instant]:
-        """All transitions due until `now`, and when to look again."""
+        """Execute all transitions that are due until `now`, and return when the next one is due."""
         run = self._follow_image(run, now)
-        while (due := self._due(run)) <= now:
-            run = self._next(run, due)
+        while (due := self._next_due(run)) <= now:
+            run = self._next_state(run, due)
         return run, min(due, self._next_report(run, now))
 
     def opens_at(self, run: ContainerRun) -> Instant:
-        """When an init container let the ones after it start; NEVER while it has not."""
+        """Time from which the next containers may start; NEVER before this init container allows it."""
         match self.role:
             case Role.INIT:
                 is_done = run.state is RunState.EXITED and run.last is not None and run.last.exit_code == 0
                 return run.since if is_done else NEVER
             case Role.SIDECAR:
-                # A sidecar that restarts later does not hold up what it has let start.
+                # A sidecar that restarts later does not delay containers that it has already let start.
                 return run.since if run.state is RunState.RUNNING else 0.0 if run.number else NEVER
             case Role.MAIN | Role.EPHEMERAL:
                 return NEVER
@@ -294,7 +306,7 @@ class _Life:
                 assert_never(self.role)
 
     def _follow_image(self, run: ContainerRun, now: Instant) -> ContainerRun:
-        """A container whose image was changed is replaced, whatever the restart policy."""
+        """Replace a container whose image has changed, regardless of the restart policy."""
         image = self.container.image
         match run.state:
             case RunState.RUNNING if run.image != image:
@@ -303,12 +315,12 @@ class _Life:
                 return msgspec.structs.replace(
                     run, state=RunState.STARTING, since=now, pull_failures=0, failure=None, tried=""
                 )
-            case RunState.EXITED if run.image != image and run.crashes and self._restarts(run):
+            case RunState.EXITED if run.image != image and run.crashes and self._will_restart(run):
                 return msgspec.structs.replace(run, crashes=0)
             case _:
                 return run
 
-    def _due(self, run: ContainerRun) -> Instant:
+    def _next_due(self, run: ContainerRun) -> Instant:
         match run.state:
             case RunState.BLOCKED:
                 return NEVER
@@ -324,24 +336,24 @@ class _Life:
             case _:
                 assert_never(run.state)
 
-    def _next(self, run: ContainerRun, at: Instant) -> ContainerRun:
+    def _next_state(self, run: ContainerRun, at: Instant) -> ContainerRun:
         match run.state:
             case RunState.STARTING | RunState.PULL_FAILED:
-                return self._started(run, at)
+                return self._start(run, at)
             case RunState.RUNNING:
-                code = self._behaviour(run.number).exit_code
-                return ended(run, at, code=code or 0, crashes=self._crashes(run, at))
+                code = self._behaviour_of(run.number).exit_code
+                return ended(run, at, code=code or 0, crashes=self._count_crashes(run, at))
             case RunState.EXITED:
-                return self._started(run, at)
+                return self._start(run, at)
             case RunState.BLOCKED:
                 return run
             case _:
                 assert_never(run.state)
 
-    def _started(self, run: ContainerRun, at: Instant) -> ContainerRun:
+    def _start(self, run: ContainerRun, at: Instant) -> ContainerRun:
         image = self.container.image
         answer = self._volume_failure() or self.world.images.pull(image)
-        if self._behaviour(run.number + 1).image_pull_error:
+        if self._behaviour_of(run.number + 1).image_pull_error:
             answer = PullFailure(
                 "ErrImagePull", f'failed to pull image "{image}": the registry refuses it (scripted)'
             )
@@ -368,32 +380,40 @@ class _Life:
             tried="",
             pull_failures=0,
             previous=None,
-            resources=self.container.allotment if self.settings.reports_resources else None,
+            resources=self._resources_of(run),
         )
 
+    def _resources_of(self, run: ContainerRun) -> Mapping[str, Any] | None:
+        """Resources of a container that starts: while the node refuses those of the spec, what it granted before.
+        Rule: the kubelet makes containers with the allocated resources."""
+        if not self.settings.reports_resources:
+            return None
+        return run.resources if self.is_refused and run.resources is not None else self.container.allotment
+
     def _volume_failure(self) -> PullFailure | None:
-        """Why an image that the container mounts cannot be pulled. Rule: kubelets pull those first, and report a
-        failure as one of the container's own image."""
+        """Why an image volume of the container cannot be pulled. Same rule as the kubelet, which pulls these images
+        first, and reports a failure like one of the container's own image.
+        """
         mounted = self.container.mounts
         answers = (self.world.images.pull(image) for name, image in self.pod.volume_images if name in mounted)
         return next((answer for answer in answers if isinstance(answer, PullFailure)), None)
 
     def _pull_s(self, run: ContainerRun) -> float:
-        scripted = self._behaviour(run.number + 1).pull_s
+        scripted = self._behaviour_of(run.number + 1).pull_s
         pull_s = self.settings.pull_s if scripted is None else scripted
         return pull_s if pull_s and full_name(self.container.image) not in self.held else 0.0
 
     def _start_s(self, run: ContainerRun) -> float:
-        scripted = self._behaviour(run.number + 1).start_s
+        scripted = self._behaviour_of(run.number + 1).start_s
         if scripted is not None:
             return scripted + self.container.post_start_s
-        # Not of the container's name: containers that start together are reported together, in one write.
+        # The container's name is not included, so that containers that start together are reported in one write.
         fraction = self.world.fraction(self.pod.uid, run.number) if self.settings.start_jitter else 0.0
         start_s = self.settings.start_s * (1.0 + self.settings.start_jitter * fraction)
         return start_s + self.container.post_start_s
 
     def _end_due(self, run: ContainerRun) -> Instant:
-        behaviour = self._behaviour(run.number)
+        behaviour = self._behaviour_of(run.number)
         if behaviour.exit_code is not None:
             return run.since + behaviour.exit_after_s
         match self.role:
@@ -407,20 +427,20 @@ class _Life:
                 return NEVER
 
     def _restart_due(self, run: ContainerRun) -> Instant:
-        if not self._restarts(run):
+        if not self._will_restart(run):
             return NEVER
         if run.crashes <= 1:
             return run.since + self._pull_s(run) + self._start_s(run)
         return run.since + backoff_s(run.crashes - 1, self.settings)
 
-    def _restarts(self, run: ContainerRun) -> bool:
+    def _will_restart(self, run: ContainerRun) -> bool:
         return not is_final(run, self.role, self.pod)
 
-    def _crashes(self, run: ContainerRun, at: Instant) -> int:
+    def _count_crashes(self, run: ContainerRun, at: Instant) -> int:
         return 1 if at - run.since >= _SETTLED_S else run.crashes + 1
 
     def _next_report(self, run: ContainerRun, now: Instant) -> Instant:
-        """When the status changes although the state does not."""
+        """Time at which the status changes without a change of the state."""
         match run.state:
             case RunState.RUNNING:
                 moments = _readiness(run, self.container, self.pod, self.world)
@@ -431,19 +451,19 @@ class _Life:
             case _:
                 return NEVER
 
-    def _behaviour(self, number: int) -> Behaviour:
-        return _behaviour(self.world, self.pod, self.container, number)
+    def _behaviour_of(self, number: int) -> Behaviour:
+        return _behaviour_of(self.world, self.pod, self.container, number)
 
 
-def _behaviour(world: NodeWorld, pod: SandboxPodView, container: PodContainer, number: int) -> Behaviour:
+def _behaviour_of(world: NodeWorld, pod: SandboxPodView, container: PodContainer, number: int) -> Behaviour:
     return behaviour_of(world.rules, pod, container=container.name, image=container.image, run=max(1, number))
 
 
 def _readiness(
     run: ContainerRun, container: PodContainer, pod: SandboxPodView, world: NodeWorld
 ) -> tuple[Instant, Instant]:
-    """From when and until when a running container is ready."""
-    behaviour = _behaviour(world, pod, container, run.number)
+    """Times from which and until which a running container is ready."""
+    behaviour = _behaviour_of(world, pod, container, run.number)
     ready_s = world.settings.ready_s if behaviour.ready_s is None else behaviour.ready_s
     unready_at = NEVER if behaviour.unready_after_s is None else run.since + behaviour.unready_after_s
     return run.since + container.initial_delay_s + ready_s, unready_at

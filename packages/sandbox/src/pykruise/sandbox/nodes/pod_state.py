@@ -1,11 +1,10 @@
 """Simulated containers of a pod on their node: how they begin, and how they are restored.
 
-SandboxPodView ──▶ begin(), recover() ──▶ SimulatedPodState ──▶ pod_life.py (what becomes of it) ──▶ pod_status.py
+SandboxPodView ──▶ begin(), recover() ──▶ SimulatedPodState ──▶ pod_life.py (its transitions) ──▶ pod_status.py
 
-Pure: no I/O, no clock, no randomness.
-A SimulatedPodState is what a container runtime would know. It holds only facts; when something is due follows from
-them, the settings and the rules, so that rules can change while a pod runs. After a restart of this program
-`recover()` makes it anew of the status that was written.
+Pure: no I/O, no clock, no randomness. A SimulatedPodState is the knowledge of a container runtime. It holds only
+facts. Due times follow from them, the settings and the rules, so that rules can change while a pod runs. After a
+restart of this program `recover()` builds it again from the written status.
 
 One container (a `ContainerRun`):
 
@@ -34,52 +33,54 @@ NEVER: Instant = math.inf
 NOTHING_MISSING: Mapping[str, str] = {}
 NONE_HELD: frozenset[str] = frozenset()
 _KILLED = 137  # exit code of a process that was killed
-_LOST = 255  # what the runtime says of a process that is not there any more
+_LOST = 255  # exit code that the runtime reports for a lost process
 
 
 class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things take on a node, and what a kubelet writes. Times are in seconds."""
+    """Durations on a node, and options of a kubelet's writes. Times are in seconds."""
 
     start_s: float = 0.5
-    """A container starts after this much time ..."""
+    """Time that a container needs to start ..."""
     start_jitter: float = 1.0
     """... plus up to this fraction of it."""
     pull_s: float = 0.0
-    """How long the image of a container is pulled before that, where the node does not have it."""
+    """Time to pull a container's image before that, if the node does not have it."""
     ready_s: float = 0.0
-    """From running to ready, on top of the readiness probe's initial delay."""
+    """Time from running to ready, in addition to the readiness probe's initial delay."""
     init_s: float = 0.0
-    """How long an init container runs."""
+    """Time that an init container runs."""
     job_s: float | None = 1.0
-    """How long the containers of a Job's pod, and ephemeral ones, run before they complete; None: until something ends
-    them."""
+    """Time that the containers of a Job's pod, and ephemeral ones, run before they complete; None: until something
+    stops them.
+    """
     stop_s: float = 1.0
-    """How long a pod takes to stop, after its preStop hooks, if its grace period allows."""
+    """Time that a pod needs to stop after its preStop hooks, if its grace period allows."""
     resize_s: float = 0.0
-    """How long a change of resources takes; 0: it is in force when it is first seen, with one write."""
+    """Time that a change of resources needs; 0: it is in force when it is first seen, with one write."""
     reports_resources: bool = True
-    """Whether resources in force are reported, and changed (kubelets of Kubernetes 1.33 and later do)."""
+    """Whether resources in force are reported and changed (as kubelets of Kubernetes 1.33 and later do)."""
     pull_error_s: float = 1.0
-    """How long ErrImagePull is shown before ImagePullBackOff."""
+    """Time that ErrImagePull is shown before ImagePullBackOff."""
     backoff_s: float = 10.0
     """First wait after a failed pull or a second crash; doubles each time."""
     backoff_cap_s: float = 300.0
     report_pending_after_s: float = 2.0
-    """A pod whose containers take longer to start is reported as Pending first; else that write is saved."""
+    """Pods whose containers take longer than this to start are first reported as Pending; other pods save that write.
+    """
     report_stopped: bool = False
     """Whether the end of the containers is written to a deleted pod before it is removed."""
     observed_generation: bool = False
-    """Whether `observedGeneration` is written (kubelets of Kubernetes 1.33 and later do)."""
+    """Whether `observedGeneration` is written (as kubelets of Kubernetes 1.33 and later do)."""
     lease_s: float | None = 20.0
-    """How often a node's Lease is renewed; None: there are none."""
+    """Interval at which a node's Lease is renewed; None: there are no Leases."""
     heartbeat_s: float = 300.0
-    """How often a node's status is written although nothing changed."""
+    """Interval at which a node's status is written although nothing has changed."""
     workers: int = 64
-    """Pods written to at the same time."""
+    """Number of pods that are written concurrently."""
 
 
 class RunState(Enum):
-    """Where a container is in its life; see the module's text."""
+    """State of a container; see the diagram of the module."""
 
     BLOCKED = "blocked"
     STARTING = "starting"
@@ -89,10 +90,10 @@ class RunState(Enum):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The node cannot give a pod the resources that it asks for now."""
+    """The node cannot give a pod the requested resources now."""
 
     reason: str
-    """`Infeasible` (never on this node) or `Deferred` (not while the others are there)."""
+    """`Infeasible` (never on this node) or `Deferred` (not while the other pods are there)."""
     message: str
 
 
@@ -103,37 +104,37 @@ class Role(Enum):
     SIDECAR = "sidecar"
     MAIN = "main"
     EPHEMERAL = "ephemeral"
-    """Put into a running pod; it starts once, and nothing about the pod depends on it."""
+    """Added to a running pod; it starts once, and does not affect the pod's state."""
 
 
 class ContainerRun(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One container of a pod: its current run and the end of the one before."""
+    """One container of a pod: its current run and the end of the previous one."""
 
     name: str
     state: RunState = RunState.BLOCKED
     since: Instant = 0.0
-    """When it came into this state."""
+    """Time at which it entered this state."""
     number: int = 0
-    """Runs so far, the current one included; `restartCount` is one less."""
+    """Runs so far, including the current one; `restartCount` is one less."""
     image: str = ""
     """Image of the latest run."""
     image_id: str = ""
     container_id: str = ""
     failure: PullFailure | None = None
-    """PULL_FAILED only: why."""
+    """Reason of PULL_FAILED."""
     tried: str = ""
-    """PULL_FAILED only: the image that could not be pulled."""
+    """Image that could not be pulled, when PULL_FAILED."""
     pull_failures: int = 0
     crashes: int = 0
-    """Ends in a row that were not asked for: the backoff grows with them."""
+    """Consecutive unexpected ends; the backoff grows with them."""
     last: Terminated | None = None
-    """How the latest run ended: the current one when EXITED, else the one before."""
+    """End of the latest run: of the current one when EXITED, else of the previous one."""
     previous: Terminated | None = None
-    """EXITED only: how the run before the latest ended."""
+    """End of the run before the latest, when EXITED."""
     resources: Mapping[str, Any] | None = None
-    """Requests and limits in force; None: nothing is known or reported."""
+    """Requests and limits in force; None: they are unknown or not reported."""
     missing: str = ""
-    """BLOCKED only: what its environment refers to, and is not there."""
+    """Missing object that its environment refers to, when BLOCKED."""
 
 
 class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -141,20 +142,20 @@ class SimulatedPodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     uid: str
     unmounted: str = ""
-    """Obstacle that keeps its volumes from being mounted; empty: none. No container starts before."""
+    """Obstacle that prevents its volumes from being mounted, and containers from starting; empty: there is none."""
     ip: str
     accepted_at: Instant
     runs: tuple[ContainerRun, ...]
     """Init containers first, then the main ones, then the ephemeral ones, in the order of the spec."""
     stopping_since: Instant | None = None
     resizing_since: Instant | None = None
-    """A change of resources is being carried out."""
+    """Time since which a change of resources is in progress."""
     resize_refused: Refused | None = None
-    """A change of resources waits."""
+    """Refusal of a waiting change of resources."""
 
 
 class NodeWorld(msgspec.Struct, frozen=True, kw_only=True):
-    """Other facts that decide about pods."""
+    """Everything besides the pod that decides about its life."""
 
     settings: KubeletSettings = KubeletSettings()
     images: ImageTable = msgspec.field(default_factory=ImageTable)
@@ -162,7 +163,7 @@ class NodeWorld(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def fraction(self, *parts: object) -> float:
-        """A number from 0 to 1 (excluded) that depends on nothing but the seed and `parts`."""
+        """A number from 0 to 1 (excluded) that depends only on the seed and `parts`."""
         return crc32(":".join(map(str, (self.seed, *parts))).encode()) / 2**32
 
 
@@ -176,11 +177,11 @@ def container_roles(pod: SandboxPodView) -> Iterator[tuple[PodContainer, Role]]:
         yield container, Role.EPHEMERAL
 
 
-# ── beginnings ───────────────────────────────────────────────────────────────
+# ── initial states ───────────────────────────────────────────────────────────
 
 
 def begin(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
-    """A pod that has just come to its node."""
+    """State of a pod that is new on its node."""
     return SimulatedPodState(
         uid=pod.uid,
         ip=ip,
@@ -190,7 +191,7 @@ def begin(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
 
 
 def with_added(state: SimulatedPodState, pod: SandboxPodView) -> SimulatedPodState:
-    """The state with the ephemeral containers that the pod has got since; a patch puts them before those there are."""
+    """Add runs for the pod's new ephemeral containers. A patch puts new ones before the existing ones."""
     names = [container.name for container, _ in container_roles(pod)]
     if len(names) == len(state.runs):
         return state
@@ -201,14 +202,16 @@ def with_added(state: SimulatedPodState, pod: SandboxPodView) -> SimulatedPodSta
 
 
 def with_stopped(state: SimulatedPodState, pod: SandboxPodView, name: str, now: Instant) -> SimulatedPodState:
-    """The state once something beside the kubelet has stopped a running container. It is started again without a wait,
-    unless the pod never restarts anything."""
+    """State after another program has stopped a running container. The container starts again immediately, unless the
+    pod never restarts containers.
+    """
     return _with_ended(state, pod, {name}, now, code=_KILLED)
 
 
 def with_power_lost(state: SimulatedPodState, pod: SandboxPodView, now: Instant) -> SimulatedPodState:
-    """The state once the pod's node is there again. Its containers ended with it, with an unknown exit, and are started
-    again as after `with_stopped`."""
+    """State after the pod's node has power again. All containers ended with an unknown exit code when the power
+    failed, and start again as after `with_stopped`.
+    """
     return _with_ended(state, pod, {run.name for run in state.runs}, now, code=_LOST, reason="Unknown")
 
 
@@ -232,9 +235,9 @@ def _with_ended(
 
 
 def recover(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
-    """The state that the pod's status tells, for a program that has just started.
+    """Restore the state from the pod's status after a start of this program.
 
-    What is not in it (how often a pull failed) begins anew.
+    Facts that the status does not have (such as the number of failed pulls) start from zero.
     """
     known = pod.status
     result = (*known.init_containers, *known.containers, *known.ephemeral_containers)
@@ -243,7 +246,9 @@ def recover(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
     for container, _ in container_roles(pod):
         status = statuses.get(container.name)
         runs.append(
-            ContainerRun(name=container.name) if status is None else _recovered(status, now, container.image)
+            ContainerRun(name=container.name)
+            if status is None
+            else _recover_run(status, now, container.image)
         )
     return SimulatedPodState(
         uid=pod.uid,
@@ -253,8 +258,8 @@ def recover(pod: SandboxPodView, *, ip: str, now: Instant) -> SimulatedPodState:
     )
 
 
-def _recovered(status: PodContainerStatus, now: Instant, wanted: str) -> ContainerRun:
-    """`wanted`: the container's image, which a status names in full."""
+def _recover_run(status: PodContainerStatus, now: Instant, wanted: str) -> ContainerRun:
+    """Restore a run. `wanted`: the container's image in the spec; the status has its full name."""
     image = wanted if full_name(status.image) == full_name(wanted) else status.image
     known = status.container_id if isinstance(status.container_id, str) else ""
     before = status.last_state.terminated
@@ -293,7 +298,7 @@ def _recovered(status: PodContainerStatus, now: Instant, wanted: str) -> Contain
     )
 
 
-# ── the course of time ───────────────────────────────────────────────────────
+# ── end of a run ─────────────────────────────────────────────────────────────
 
 
 def ended(

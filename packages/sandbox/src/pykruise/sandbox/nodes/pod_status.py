@@ -1,10 +1,10 @@
-"""Writes of a kubelet about a pod: its status, and the smallest patch to it.
+"""Writes of a kubelet to a pod: its status, as the smallest patch.
 
 SandboxPodView + SimulatedPodState + now ──▶ status_of() ──▶ PodStatus ──▶ patch_for() ──▶ strategic merge patch
 
-Pure. Only what a kubelet owns is written: phase, addresses, container statuses and the conditions in OWNED.
-Conditions of others (readiness gates; PodScheduled, where it is there) are read and never touched; a condition keeps
-its lastTransitionTime while its status stays the same.
+Pure. Only fields that a kubelet owns are written: phase, addresses, container statuses and the conditions in OWNED.
+Other conditions (readiness gates; PodScheduled, if it exists) are read and never changed. A condition keeps its
+lastTransitionTime while its status stays the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,16 +37,16 @@ from pykruise.sandbox.pod_view import (
 )
 
 OWNED: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-"""The conditions that a kubelet writes."""
+"""Conditions that a kubelet writes."""
 
 _RESIZE: Final = ("PodResizePending", "PodResizeInProgress")
-"""Conditions that are there only while they hold."""
+"""Conditions that exist only while they are true."""
 
 _CONTAINERS_NOT_READY: Final = "ContainersNotReady"
 
 
 class _Container(msgspec.Struct, frozen=True, gc=False):
-    """One container with everything about it."""
+    """One container with its spec, role, run and readiness."""
 
     spec: PodContainer
     role: Role
@@ -57,7 +57,7 @@ class _Container(msgspec.Struct, frozen=True, gc=False):
 def status_of(
     pod: SandboxPodView, state: SimulatedPodState, world: NodeWorld, now: Instant, *, host_ip: str
 ) -> PodStatus:
-    """The status that is true now."""
+    """Build the present status."""
     containers = [
         _Container(spec, role, run, _counts_as_ready(run, spec, role, pod, world, now))
         for (spec, role), run in zip(container_roles(pod), state.runs, strict=True)
@@ -74,15 +74,15 @@ def status_of(
         for container in containers
         if container.role is Role.MAIN
     )
-    phase = _phase(containers, pod)
+    phase = _phase_of(containers, pod)
     has_sandbox = bool(pod.status.pod_ip) or any(map(_has_sandbox, containers))
     generation = (pod.generation or None) if world.settings.observed_generation else None
     return PodStatus(
         phase=phase,
         conditions=tuple(
-            _settled(condition, pod, now, generation)
+            _with_transition_time(condition, pod, now, generation)
             for condition in (
-                *_conditions(containers, pod, phase, has_sandbox=has_sandbox),
+                *_owned_conditions(containers, pod, phase, has_sandbox=has_sandbox),
                 *_resize_conditions(state),
             )
         ),
@@ -101,7 +101,7 @@ def status_of(
 def _pod_resources(
     pod: SandboxPodView, state: SimulatedPodState, *, is_running: bool
 ) -> Mapping[str, Any] | None:
-    """Resources of the whole pod that are in force: the old ones while a change waits or is carried out."""
+    """Resources in force of the whole pod: the old ones while a change waits or is in progress."""
     if pod.resources is None or not is_running:
         return None
     is_open = state.resize_refused is not None or state.resizing_since is not None
@@ -109,7 +109,7 @@ def _pod_resources(
 
 
 def _resize_word(pod: SandboxPodView, state: SimulatedPodState) -> str:
-    """`status.resize`, which servers before 1.33 set; it is not begun by a kubelet."""
+    """New value of `status.resize`, which servers before 1.33 set; a kubelet never sets it first."""
     if not pod.status.resize:
         return ""
     if state.resize_refused is not None:
@@ -118,7 +118,7 @@ def _resize_word(pod: SandboxPodView, state: SimulatedPodState) -> str:
 
 
 def stopped_status(pod: SandboxPodView, state: SimulatedPodState, now: Instant) -> PodStatus:
-    """The last status of a pod that is deleted: what ran has ended well, what had failed has failed."""
+    """The last status of a deleted pod: running containers have completed, failed ones have failed."""
     statuses = {
         run.name: Terminated(
             exit_code=0,
@@ -152,7 +152,7 @@ def stopped_status(pod: SandboxPodView, state: SimulatedPodState, now: Instant) 
     return msgspec.structs.replace(
         pod.status,
         phase="Failed" if has_failed else "Succeeded",
-        conditions=tuple(_settled(condition, pod, now, None) for condition in conditions),
+        conditions=tuple(_with_transition_time(condition, pod, now, None) for condition in conditions),
         init_containers=ended(pod.status.init_containers),
         containers=ended(pod.status.containers),
         ephemeral_containers=ended(pod.status.ephemeral_containers),
@@ -162,9 +162,9 @@ def stopped_status(pod: SandboxPodView, state: SimulatedPodState, now: Instant) 
 def is_worth_reporting(
     pod: SandboxPodView, state: SimulatedPodState, world: NodeWorld, now: Instant, *, look_at: Instant
 ) -> bool:
-    """Whether the status is to be written now: always, but for the few moments before the first start.
+    """Whether to write the status now: always, except for a short time before the first start.
 
-    A real kubelet writes there too; that write says nothing that the next one, in a second, does not.
+    A real kubelet writes then, too, but the next write a second later has the same information.
     """
     if pod.status.start_time is not None:
         return True
@@ -176,7 +176,7 @@ def is_worth_reporting(
 
 
 def patch_for(pod: SandboxPodView, wanted: PodStatus) -> dict[str, Any] | None:
-    """Strategic merge patch of the status subresource; None when nothing differs. Carries the pod's uid."""
+    """Build the strategic merge patch of the status subresource, with the pod's uid; None when nothing differs."""
     known = pod.status
     status: dict[str, Any] = {}
     if conditions := [
@@ -218,7 +218,7 @@ def patch_for(pod: SandboxPodView, wanted: PodStatus) -> dict[str, Any] | None:
 
 
 def _has_sandbox(container: _Container) -> bool:
-    """Whether the pod has its sandbox, and so its address: a container ran, or was to be made."""
+    """Whether the container shows that the pod has its sandbox and its address: it has run, or its start has failed."""
     run = container.run
     return bool(run.number or run.missing or run.state is RunState.PULL_FAILED)
 
@@ -241,8 +241,8 @@ def _is_initialized(container: _Container) -> bool:
     return _is_done(container.run) if container.role is Role.INIT else container.run.number > 0
 
 
-def _phase(containers: Sequence[_Container], pod: SandboxPodView) -> str:
-    """Pending, Running, Succeeded or Failed. Rule: the kubelet's `getPhase`."""
+def _phase_of(containers: Sequence[_Container], pod: SandboxPodView) -> str:
+    """Pending, Running, Succeeded or Failed. Same rule as the kubelet's `getPhase`."""
     inits = [container for container in containers if container.role is not Role.MAIN]
     if any(is_final(init.run, init.role, pod) and not _is_done(init.run) for init in inits):
         return "Failed"
@@ -271,7 +271,7 @@ def _container_status(
         ready=container.ready,
         started=run.state is RunState.RUNNING,
         restart_count=max(0, run.number - 1),
-        state=_state(container, pod, world, now),
+        state=_container_state(container, pod, world, now),
         last_state=_last_state(container, pod),
         **_resources(container),
     )
@@ -288,7 +288,9 @@ def _resources(container: _Container) -> dict[str, Any]:
     return resources
 
 
-def _state(container: _Container, pod: SandboxPodView, world: NodeWorld, now: Instant) -> ContainerState:
+def _container_state(
+    container: _Container, pod: SandboxPodView, world: NodeWorld, now: Instant
+) -> ContainerState:
     run = container.run
     if run.state is RunState.RUNNING:
         return ContainerState(running=Running(format_time(run.since)))
@@ -328,23 +330,23 @@ def _back_off_text(container: _Container, pod: SandboxPodView) -> str:
 # ── conditions ───────────────────────────────────────────────────────────────
 
 
-def _conditions(
+def _owned_conditions(
     containers: Sequence[_Container], pod: SandboxPodView, phase: str, *, has_sandbox: bool
 ) -> list[PodCondition]:
-    """The owned conditions. Rule: the kubelet's `Generate...Condition` functions."""
-    # Who set the node without a scheduler did not say so.
+    """The owned conditions. Same rule as the kubelet's `Generate...Condition` functions."""
+    # If the node was set without a scheduler, this condition is missing.
     scheduled = [] if pod.status.condition("PodScheduled") else [PodCondition("PodScheduled", "True")]
     return [
         *scheduled,
         PodCondition("PodReadyToStartContainers", "True" if has_sandbox and not _is_end(phase) else "False"),
-        _initialized(containers, phase),
-        _ready(containers, pod, phase),
-        _containers_ready(containers, phase),
+        _initialized_condition(containers, phase),
+        _ready_condition(containers, pod, phase),
+        _containers_ready_condition(containers, phase),
     ]
 
 
 def _resize_conditions(state: SimulatedPodState) -> Iterable[PodCondition]:
-    """Rule: the kubelet's conditions of in-place resizes, since Kubernetes 1.33."""
+    """Same rule as the kubelet's conditions of in-place resizes, since Kubernetes 1.33."""
     if state.resize_refused is not None:
         yield PodCondition(
             "PodResizePending", "True", state.resize_refused.reason, state.resize_refused.message
@@ -357,7 +359,7 @@ def _is_end(phase: str) -> bool:
     return phase in ("Succeeded", "Failed")
 
 
-def _initialized(containers: Sequence[_Container], phase: str) -> PodCondition:
+def _initialized_condition(containers: Sequence[_Container], phase: str) -> PodCondition:
     waiting = [
         container.run.name
         for container in containers
@@ -371,7 +373,7 @@ def _initialized(containers: Sequence[_Container], phase: str) -> PodCondition:
     return PodCondition("Initialized", "True")
 
 
-def _containers_ready(containers: Sequence[_Container], phase: str) -> PodCondition:
+def _containers_ready_condition(containers: Sequence[_Container], phase: str) -> PodCondition:
     if phase == "Succeeded":
         return PodCondition("ContainersReady", "False", "PodCompleted")
     if phase == "Failed":
@@ -387,9 +389,9 @@ def _containers_ready(containers: Sequence[_Container], phase: str) -> PodCondit
     return PodCondition("ContainersReady", "True")
 
 
-def _ready(containers: Sequence[_Container], pod: SandboxPodView, phase: str) -> PodCondition:
-    """Containers and readiness gates together."""
-    below = _containers_ready(containers, phase)
+def _ready_condition(containers: Sequence[_Container], pod: SandboxPodView, phase: str) -> PodCondition:
+    """Condition Ready, from containers and readiness gates."""
+    below = _containers_ready_condition(containers, phase)
     if below.status != "True":
         return msgspec.structs.replace(below, type="Ready")
     problems = []
@@ -406,10 +408,10 @@ def _ready(containers: Sequence[_Container], pod: SandboxPodView, phase: str) ->
     return PodCondition("Ready", "True")
 
 
-def _settled(
+def _with_transition_time(
     condition: PodCondition, pod: SandboxPodView, now: Instant, generation: int | None
 ) -> PodCondition:
-    """The condition with the time at which its status became what it is."""
+    """The condition with the time of its last change of status."""
     known = pod.status.condition(condition.type)
     keeps = known is not None and known.status == condition.status
     return msgspec.structs.replace(
@@ -421,7 +423,7 @@ def _settled(
 
 def _condition_patch(condition: PodCondition, known: PodCondition | None) -> dict[str, Any]:
     patch: dict[str, Any] = msgspec.to_builtins(condition)
-    # What a merge does not mention stays: a reason of the state before must be taken away by name.
+    # A merge keeps fields that the patch omits, so an old reason must be removed explicitly.
     if known is not None:
         if condition.reason is None and known.reason is not None:
             patch["reason"] = None

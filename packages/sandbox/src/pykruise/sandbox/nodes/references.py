@@ -1,10 +1,10 @@
-"""Objects that a pod references by name and cannot start without: ConfigMaps and Secrets, in every spelling.
+"""Objects that a pod references by name and cannot start without: ConfigMaps and Secrets.
 
 containers: env valueFrom, envFrom ──▶ Reference ─┐
-volumes: configMap, secret, projected ──▶ Reference ─┴▶ lack_of(reference, object) ──▶ the kubelet's words
+volumes: configMap, secret, projected ──▶ Reference ─┴▶ lack_of(reference, object) ──▶ the kubelet's message
 
-Pure. Rules: the kubelet's environment (makeEnvironmentVariables) and volume plugins. A reference that is `optional` is
-none that anything waits for; the ConfigMap with the API server's certificate is published by Kubernetes itself.
+Pure. Same rules as the kubelet's environment (makeEnvironmentVariables) and volume plugins. Nothing waits for a
+reference that is `optional`. Kubernetes itself publishes the ConfigMap with the API server's certificate.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,10 +18,10 @@ _PUBLISHED: Final = "kube-root-ca.crt"
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False):
-    """An object of the pod's namespace, and the keys of it that are needed."""
+    """An object of the pod's namespace, and its required keys."""
 
     kind: str
-    """`configmap` or `secret`, as kubelets write it."""
+    """`configmap` or `secret`, as in kubelets' messages."""
     name: str
     keys: tuple[str, ...] = ()
 
@@ -40,12 +40,12 @@ class ValueSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Environment(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One entry of `env`."""
+    """An entry of `env`."""
 
     value_from: ValueSource | None = None
 
     def references(self) -> Iterator[Reference]:
-        """Objects that its value comes from."""
+        """Yield the objects that the value comes from."""
         value_source = self.value_from
         if value_source is not None:
             yield from _of_key(CONFIG_MAP, value_source.config_map_key_ref)
@@ -58,13 +58,13 @@ class _Whole(msgspec.Struct, frozen=True, gc=False):
 
 
 class EnvironmentSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One entry of `envFrom`."""
+    """An entry of `envFrom`."""
 
     config_map_ref: _Whole | None = None
     secret_ref: _Whole | None = None
 
     def references(self) -> Iterator[Reference]:
-        """Objects that its variables come from."""
+        """Yield the objects that the variables come from."""
         for kind, whole in ((CONFIG_MAP, self.config_map_ref), (SECRET, self.secret_ref)):
             if whole is not None and not whole.optional:
                 yield Reference(kind, whole.name)
@@ -82,7 +82,7 @@ class _Source(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ProjectedSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One of the sources of a projected volume."""
+    """A source of a projected volume."""
 
     config_map: _Source | None = None
     secret: _Source | None = None
@@ -93,7 +93,7 @@ class _ProjectedVolume(msgspec.Struct, frozen=True, gc=False):
 
 
 class VolumeSources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Objects that one entry of `volumes` reads."""
+    """Objects that an entry of `volumes` reads."""
 
     name: str = ""
     config_map: _Source | None = None
@@ -101,7 +101,7 @@ class VolumeSources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     projected: _ProjectedVolume | None = None
 
     def references(self) -> Iterator[Reference]:
-        """Objects that must exist before the volume can be mounted."""
+        """Yield the objects that must exist before the volume can be mounted."""
         yield from _of_source(CONFIG_MAP, self.config_map)
         yield from _of_source(SECRET, self.secret)
         for source in (self.projected.sources if self.projected else None) or ():
@@ -123,12 +123,14 @@ def _of_source(kind: str, source: _Source | None) -> Iterator[Reference]:
 
 
 def references_of(parts: Iterable[Any]) -> tuple[Reference, ...]:
-    """All of them, in their order."""
+    """The references of all parts, in their order."""
     return tuple(reference for part in parts for reference in part.references())
 
 
 def lack_of(reference: Reference, value: Mapping[str, Any] | None, *, namespace: str) -> str:
-    """Missing part in the kubelet's words; empty: none. `found`: the object as it is stored."""
+    """The missing part in the kubelet's words; empty when nothing is missing. `value`: the stored object; None: it is
+    missing.
+    """
     if value is None:
         return f'{reference.kind} "{reference.name}" not found'
     keys = {*(value.get("data") or ()), *(value.get("binaryData") or ())}

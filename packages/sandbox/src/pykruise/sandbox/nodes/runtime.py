@@ -1,8 +1,8 @@
-"""Container runtime of simulated nodes, as their agents use it: running containers, images, and stops.
+"""Container runtime of simulated nodes for their agents: running containers, images, and stops.
 
-agents ──▶ NodeRuntime ◀── what the kubelets know: pods, their states, nodes
+agents ──▶ NodeRuntime ◀── the kubelets' data: pods, their states, nodes
 
-It owns nothing: a container that is stopped is a new state of its pod, from which the kubelet goes on.
+It has no state of its own: stopping a container changes the state of its pod, from which the kubelet continues.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ from pykruise.sandbox.nodes.status import NodeRecord
 from pykruise.sandbox.pod_view import PodContainer, SandboxPodView
 
 _LEAST_GRACE_S = 2.0
-"""Shortest grace period of a stopped container. Rule: the node agent's."""
+"""Shortest grace period of a stopped container. Same rule as the node agent."""
 
 
 class ProbeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a probe."""
 
     container_id: str
-    """ID of the newest container of that name."""
+    """ID of the newest container with that name."""
     is_running: bool
     started_at: Instant
     problem: str
-    """Empty: the probe succeeds."""
+    """Why the probe fails; empty when it succeeds."""
 
 
 class NodeRuntime:
-    """The runtimes of all nodes. `states` is shared with the kubelets; `wake` has one look at a pod again."""
+    """The runtimes of all nodes. `states` is shared with the kubelets; `wake` enqueues a pod again."""
 
     def __init__(
         self,
@@ -62,12 +62,14 @@ class NodeRuntime:
         self._clock = clock
 
     def images_of(self, name: str) -> set[str] | None:
-        """The images on a node, to which what is pulled is added; None: no such node, or it is without power."""
+        """The images on a node, as a set to which pulled images are added; None: there is no such node, or it has no
+        power.
+        """
         node = self._nodes.get(name)
         return None if node is None or node.is_stopped else node.images
 
     def runs_of(self, key: Key, uid: str) -> Mapping[str, ContainerRun] | None:
-        """The pod's containers that were started; None: it is on none of these nodes, or its node is without power."""
+        """The pod's started containers; None: it is not on one of these nodes, or its node has no power."""
         pod = self._pods.get(key)
         node = self._nodes.get(pod.node_name) if pod is not None else None
         state = self._states.get(key)
@@ -76,22 +78,23 @@ class NodeRuntime:
         return {run.name: run for run in state.runs if run.number}
 
     def has_power(self, name: str) -> bool:
-        """Whether there is such a node, and it has power."""
+        """Whether the node exists and has power."""
         node = self._nodes.get(name)
         return node is not None and not node.is_stopped
 
     def probe(self, key: Key, uid: str, container: str, probe: str) -> ProbeOutcome | None:
-        """Probe the container: that succeeds where it runs and is ready, unless a rule says that it fails. None: no
-        such container has been started."""
+        """Probe the container. The probe succeeds when the container is ready, unless a rule makes it fail. None: no
+        such container has started.
+        """
         pod, state = self._pods.get(key), self._states.get(key)
         if pod is None or state is None or state.uid != uid:
             return None
         for run, (spec, _) in zip(state.runs, container_roles(pod), strict=False):
             if run.name == container and run.number:
-                return self._outcome(pod, run, spec, probe)
+                return self._probe_outcome(pod, run, spec, probe)
         return None
 
-    def _outcome(
+    def _probe_outcome(
         self, pod: SandboxPodView, run: ContainerRun, container: PodContainer, probe: str
     ) -> ProbeOutcome:
         now = self._clock()
@@ -117,7 +120,7 @@ class NodeRuntime:
         )
 
     async def stop_container(self, key: Key, name: str, grace_s: float) -> None:
-        """Stop a container after its hook, unless that has ended by itself meanwhile; its kubelet starts it again."""
+        """Stop a container after its hook, unless it has ended meanwhile; its kubelet starts it again."""
         pod = self._pods.get(key)
         run = (self.runs_of(key, pod.uid) or {}).get(name) if pod is not None else None
         if pod is None or run is None:

@@ -1,9 +1,9 @@
-"""Nodes: what a simulated one is, the Node and Lease its kubelet writes, and how the scheduler sees nodes.
+"""Nodes: the spec of a simulated one, its Node and Lease, and the scheduler's view of nodes.
 
-NodeSpec ──▶ node_document(), lease_document() ──▶ kubelet.py registers and renews them
-bytes of a Node ──▶ project_node() ──▶ SandboxNodeView ──▶ scheduling.py
+NodeSpec ──▶ node_document(), lease_document() ──▶ status.py registers and renews them
+bytes of a Node ──▶ project_node() ──▶ SandboxNodeView ──▶ scheduling/
 
-Pure, except `Addresses`, which remembers which pod addresses are taken.
+Pure, except `Addresses`, which remembers the pod addresses in use.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,6 +47,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[Taint, ...] = ()
     address: str = "172.18.0.2"
     version: str = f"v{NEWEST_MINOR}.0"
+    declared_features: tuple[str, ...] | None = None
+    """Features that its kubelet declares; None: those of its version."""
 
 
 def node_specs(
@@ -59,7 +61,7 @@ def node_specs(
     prefix: str = "node-",
     version: str = f"v{NEWEST_MINOR}.0",
 ) -> list[NodeSpec]:
-    """`count` equal nodes, `node-1` and on, taking turns in the zones."""
+    """Return `count` equal nodes, named `node-1` and so on, round-robin over the zones."""
     first = int(IPv4Address("172.18.0.2"))
     return [
         NodeSpec(
@@ -79,7 +81,7 @@ def node_specs(
 
 
 def node_document(spec: NodeSpec, *, now: Instant) -> Document:
-    """The Node that a kubelet registers, status included."""
+    """Build the Node that a kubelet registers, including its status."""
     labels = {
         "beta.kubernetes.io/arch": "amd64",
         "beta.kubernetes.io/os": "linux",
@@ -98,7 +100,7 @@ def node_document(spec: NodeSpec, *, now: Instant) -> Document:
         "status": {
             "capacity": capacity,
             "allocatable": capacity,
-            "conditions": _conditions(now),
+            "conditions": _build_conditions(now),
             "addresses": [
                 {"type": "InternalIP", "address": spec.address},
                 {"type": "Hostname", "address": spec.name},
@@ -115,19 +117,21 @@ _DECLARED: Final = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""Features that a kubelet declares, where its minor has them on; API servers refuse what a node does not declare."""
+"""Features that a kubelet declares if its minor has them; API servers refuse features that a node does not declare."""
 
 
 def _declared_features(spec: NodeSpec) -> Document:
     release = release_of(minor_of(spec.version))
     if not release.has("NodeDeclaredFeatures"):
         return {}
+    if spec.declared_features is not None:
+        return {"declaredFeatures": list(spec.declared_features)}
     return {"declaredFeatures": [feature for feature in _DECLARED if release.has(feature)]}
 
 
 def heartbeat_patch(*, now: Instant, transition: bool = False) -> Document:
-    """Strategic merge patch of a Node's status: it is well. `transition`: and it was not before."""
-    conditions = _conditions(now)
+    """Strategic merge patch of a healthy Node's status. `transition`: whether the node was not healthy before."""
+    conditions = _build_conditions(now)
     if not transition:
         for condition in conditions:
             del condition["lastTransitionTime"]
@@ -135,7 +139,7 @@ def heartbeat_patch(*, now: Instant, transition: bool = False) -> Document:
 
 
 def lease_document(node: str, *, uid: str, now: Instant) -> Document:
-    """The Lease by which a kubelet says that it lives; the Node owns it."""
+    """Build the Lease that a kubelet renews; the Node owns it."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -160,7 +164,7 @@ _HEALTHY = (
 )
 
 
-def _conditions(now: Instant) -> list[dict[str, str]]:
+def _build_conditions(now: Instant) -> list[dict[str, str]]:
     at = format_time(now)
     return [
         {
@@ -180,9 +184,9 @@ def _node_info(spec: NodeSpec) -> Document:
     return {
         "architecture": "amd64",
         "operatingSystem": "linux",
-        "bootID": _uuid(identity[:32]),
+        "bootID": _format_uuid(identity[:32]),
         "machineID": identity[:32],
-        "systemUUID": _uuid(identity[32:]),
+        "systemUUID": _format_uuid(identity[32:]),
         "containerRuntimeVersion": "paper://1.0.0",
         "kernelVersion": "6.1.0",
         "kubeletVersion": spec.version,
@@ -191,7 +195,7 @@ def _node_info(spec: NodeSpec) -> Document:
     }
 
 
-def _uuid(digits: str) -> str:
+def _format_uuid(digits: str) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
 
 
@@ -216,16 +220,16 @@ class SandboxNodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def zone(self) -> str:
-        """Its zone; empty when it is in none."""
+        """The node's zone; empty when it has none."""
         return self.labels.get("topology.kubernetes.io/zone", "")
 
     @property
     def max_pods(self) -> int:
-        """How many pods it takes."""
+        """Largest number of pods."""
         return self.allocatable.get("pods", 0)
 
     def looks_like(self, other: "SandboxNodeView") -> bool:
-        """Whether nothing changed that scheduling depends on (heartbeats change nothing)."""
+        """Whether no field that scheduling depends on has changed (heartbeats change none)."""
         return (
             self.uid == other.uid
             and self.labels == other.labels
@@ -268,7 +272,7 @@ _decode = msgspec.json.Decoder(_Node).decode
 
 
 def project_node(raw: bytes | msgspec.Raw) -> SandboxNodeView:
-    """The view of one Node. Raises msgspec.DecodeError."""
+    """Project the bytes of a Node to its view. Raises msgspec.DecodeError."""
     node = _decode(raw)
     return SandboxNodeView(
         name=node.metadata.name,
@@ -289,14 +293,14 @@ def project_node(raw: bytes | msgspec.Raw) -> SandboxNodeView:
 
 
 class Addresses:
-    """Pod addresses out of 10.0.0.0/8, each for one pod at a time; a released one is reused late."""
+    """Pod addresses of 10.0.0.0/8, each for one pod at a time. A released address is reused late."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._last = int(IPv4Address("10.0.0.255"))
 
     def take(self) -> str:
-        """An address that no pod has."""
+        """Return a free address."""
         while True:
             self._last += 1
             if self._last > _LAST_ADDRESS:
@@ -309,11 +313,11 @@ class Addresses:
                 return address
 
     def reserve(self, address: str) -> None:
-        """It is in use already (found in a pod's status)."""
+        """Mark an address as used, because a pod's status has it."""
         self._taken.add(address)
 
     def release(self, address: str) -> None:
-        """Its pod is gone."""
+        """Release the address of a deleted pod."""
         self._taken.discard(address)
 
 

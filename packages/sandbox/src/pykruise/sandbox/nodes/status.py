@@ -2,7 +2,7 @@
 
 NodeRecord ──▶ NodeStatusWriter.sync(): register, renew the Lease, heartbeat ──▶ when to look again
 
-Rules: the kubelet's. The Lease comes before the heartbeat: a node that is well with an old Lease is taken for dead.
+Same rules as the kubelet. The Lease is written before the heartbeat: a healthy node with an old Lease counts as dead.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,18 +33,18 @@ class NodeRecord(msgspec.Struct):
     uid: str = ""
     """UID of the Node object; empty until it is registered."""
     beat_at: Instant = 0.0
-    """When its status was last written; 0: its status is to be written again."""
+    """Time of the last status write; 0: the status must be written again."""
     renewed_at: Instant = 0.0
     has_lease: bool = False
     images: set[str] = msgspec.field(default_factory=set)
-    """Full names of the images that are there, by tag and by digest."""
+    """Full names of the node's images, by tag and by digest."""
 
 
 class NodeStatusWriter:
-    """Registers nodes and shows that they live.
+    """Registers nodes and renews their Leases and statuses.
 
-    `existing`: Node objects that exist already, as listed; they are taken over without a request.
-    `lease_s`, `heartbeat_s`: how often each is written; without a Lease where `lease_s` is None.
+    `existing`: existing Node objects, as listed; they are used without another request.
+    `lease_s`, `heartbeat_s`: intervals of the writes; there is no Lease when `lease_s` is None.
     """
 
     def __init__(
@@ -63,27 +63,29 @@ class NodeStatusWriter:
         self._on_registered = on_registered
 
     async def sync(self, node: NodeRecord, now: Instant) -> float | None:
-        """Register a node, then show now and then that it lives. In how many seconds again; None: it is stopped."""
+        """Register a node, then renew its Lease and status. Return the seconds until the next write; None: the node
+        is stopped.
+        """
         if node.is_stopped:
             return None
         if node.has_lease and now - node.renewed_at > LEASE_DURATION_S:
-            node.beat_at = 0.0  # others have taken it for dead meanwhile (this program was held up)
+            node.beat_at = 0.0  # others have marked it as dead meanwhile (this program was delayed)
         try:
             if not node.uid:
-                await self._register(node, now)
+                await self._register_node(node, now)
             if self._lease_s is not None:
-                await self._renew(node, now)
+                await self._renew_lease(node, now)
             if now - node.beat_at >= self._heartbeat_s:
                 await self._patch_status(node, heartbeat_patch(now=now, transition=node.beat_at == 0.0))
                 node.beat_at = now
         except NotFoundError:
-            # The Node was deleted. As a real kubelet would, it stays away until it is started again.
+            # The Node was deleted. As with a real kubelet, it is not registered again until it is started again.
             node.uid = ""
             node.is_stopped = True
             return None
         return self._heartbeat_s if self._lease_s is None else min(self._lease_s, self._heartbeat_s)
 
-    async def _register(self, node: NodeRecord, now: Instant) -> None:
+    async def _register_node(self, node: NodeRecord, now: Instant) -> None:
         document = node_document(node.spec, now=now)
         stored = self._existing.pop(node.spec.name, None)
         if stored is None:
@@ -92,7 +94,7 @@ class NodeStatusWriter:
             except AlreadyExistsError:
                 stored = decode(await self._client.get(NODES, "", node.spec.name))
         node.uid = stored["metadata"]["uid"]
-        # The status of an older registration, or one that a server took off the new object.
+        # The status is of an older registration, or a server removed it from the new object.
         if get_path(stored, "status", "nodeInfo", "kubeletVersion") != node.spec.version or not _is_well(
             stored
         ):
@@ -105,7 +107,7 @@ class NodeStatusWriter:
             NODES, "", node.spec.name, patch, patch_type=PatchType.STRATEGIC, subresource="status"
         )
 
-    async def _renew(self, node: NodeRecord, now: Instant) -> None:
+    async def _renew_lease(self, node: NodeRecord, now: Instant) -> None:
         node.renewed_at = now
         lease = lease_document(node.spec.name, uid=node.uid, now=now)
         if node.has_lease:

@@ -1,13 +1,13 @@
-"""Which node a pod goes to: the filters that rule nodes out, the choice among the rest.
+"""Choice of a pod's node: filters rule nodes out, and ranks decide between the others.
 
 Ledger (ledger.py) ──▶ choose(pod, ledger, rng) ──▶ Chosen(node) | NoPlace(message)
 
-No I/O and no clock; the only chance is the `rng` that decides between equals. The ledger is kept up to date
-pod by pod, so a decision costs one look at each node (about 2 µs a node), however many pods there are.
+No I/O and no clock; the only randomness is the `rng` that decides between equal nodes. The ledger is updated pod by
+pod, so a decision only reads each node once (about 2 µs per node), however many pods there are.
 
-A filter is a function from (pod, ledger) to a check of one node, or None when the pod does not care; FILTERS
-lists them in the order of the real scheduler. What a pod's volumes say comes as a check from outside
-(controllers/volume_choice.py); who makes room for a pod that finds none is decided in preemption.py.
+A filter is a function from (pod, ledger) to a check of one node, or None when the pod has no such requirement.
+FILTERS lists them in the order of the real scheduler. The check of a pod's volumes is passed in
+(controllers/volume_choice.py). preemption.py decides which pods are evicted for a pod without a node.
 """
 
 import math
@@ -48,27 +48,27 @@ __all__ = [
 
 
 class ChosenNode(msgspec.Struct, frozen=True):
-    """The pod goes there."""
+    """The node of the pod."""
 
     node: str
 
 
 class NoPlace(msgspec.Struct, frozen=True):
-    """No node takes the pod."""
+    """No node can take the pod."""
 
     message: str
     """Message of the real scheduler in the condition, without its part about preemption."""
     hopeful: tuple[str, ...] = ()
-    """Nodes that could take it if other pods made room."""
+    """Nodes that could take the pod if other pods were evicted."""
 
 
 Check = Callable[[NodeLoad, SandboxNodeView], Sequence[str]]
-"""Why this node will not do; nothing when it will."""
+"""Reasons against a node; empty when there are none."""
 
 Filter = Callable[[SandboxPodView, "NodeLedger"], Check | None]
 
 
-# ── the choice ───────────────────────────────────────────────────────────────
+# ── choice ───────────────────────────────────────────────────────────────────
 
 
 def choose(
@@ -79,10 +79,12 @@ def choose(
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
     nominated: str = "",
 ) -> ChosenNode | NoPlace:
-    """The node for a pod: of those that pass the filters, the one it prefers, then the emptiest of its kind.
+    """Choose the node for a pod. Of the nodes that pass the filters, it is the most preferred one, then the emptiest
+    one.
 
-    Pods of one owner are spread evenly over nodes, then over zones; equals are decided by `rng`. `volumes`: why the
-    pod's volumes rule a node out. `nominated`: the node where others made room for it, taken when it passes.
+    Pods of one owner are spread evenly over nodes, then over zones; `rng` decides between equal nodes. `volumes`:
+    reasons of the pod's volumes against a node. `nominated`: the node on which other pods were evicted, chosen when
+    it passes.
     """
     candidates = ledger.candidates()
     if not candidates:
@@ -104,7 +106,7 @@ def choose(
             hopeful.append(view.name)
     if not fitting:
         return NoPlace(explain(len(candidates), reasons), tuple(hopeful))
-    return ChosenNode(_best(pod, ledger, fitting, rng))
+    return ChosenNode(_choose_best(pod, ledger, fitting, rng))
 
 
 def checks_for(
@@ -113,23 +115,23 @@ def checks_for(
     *,
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
 ) -> list[Check]:
-    """Checks of a node for the pod, with the ledger as it is now."""
+    """Return the checks of a node for the pod, with the present ledger."""
     checks = []
     for find in FILTERS:
         if find is _topology_spread and volumes is not None:
-            checks.append(_of_volumes(volumes))
+            checks.append(_volume_check(volumes))
         check = find(pod, ledger)
         if check is not None:
             checks.append(check)
     return checks
 
 
-def _of_volumes(volumes: Callable[[SandboxNodeView], Sequence[str]]) -> Check:
+def _volume_check(volumes: Callable[[SandboxNodeView], Sequence[str]]) -> Check:
     return lambda load, view: volumes(view)
 
 
 def problems_at(load: NodeLoad, view: SandboxNodeView, checks: Sequence[Check]) -> Sequence[str]:
-    """Why the node will not do, by the first check that it fails; nothing when it will."""
+    """Return the reasons of the first check that the node fails; empty when it passes all."""
     for check in checks:
         if problems := check(load, view):
             return problems
@@ -137,7 +139,9 @@ def problems_at(load: NodeLoad, view: SandboxNodeView, checks: Sequence[Check]) 
 
 
 def is_for_good(problem: str) -> bool:
-    """Whether it stays, whatever other pods leave. Rule: the scheduler's status UnschedulableAndUnresolvable."""
+    """Whether evicting other pods cannot solve the problem. Same rule as the scheduler's status
+    UnschedulableAndUnresolvable.
+    """
     return not problem.startswith(_BY_OTHERS) or problem.endswith("(missing required label)")
 
 
@@ -149,20 +153,20 @@ _BY_OTHERS: Final = (
     "node(s) didn't match pod anti-affinity rules",
     "node(s) didn't satisfy existing pods anti-affinity rules",
 )
-"""How the problems begin that other pods make."""
+"""Beginnings of the problems that other pods cause."""
 
 
 def explain(nodes: int, reasons: Mapping[str, int]) -> str:
-    """How many nodes have which problem, as the real scheduler words it."""
+    """Describe how many nodes have which problem, in the real scheduler's words."""
     listed = sorted(f"{count} {reason}" for reason, count in reasons.items())
     return f"0/{nodes} nodes are available: {', '.join(listed)}."
 
 
 Rank = tuple[float, float, float, float]
-"""Lower is better: dislike, pods of the same owner on the node and in its zone, how full the node is."""
+"""Lower is better: negative preference, pods of the same owner on the node and in its zone, how full the node is."""
 
 
-def _best(
+def _choose_best(
     pod: SandboxPodView,
     ledger: NodeLedger,
     fitting: Sequence[tuple[NodeLoad, SandboxNodeView]],
@@ -189,12 +193,12 @@ def _best(
 def _preferences(
     pod: SandboxPodView, fitting: Sequence[tuple[NodeLoad, SandboxNodeView]]
 ) -> Callable[[SandboxNodeView], float] | None:
-    """How much the pod would like a node: preferred node affinity, less the taints it would rather avoid."""
+    """Preference of the pod for a node: preferred node affinity, less the untolerated PreferNoSchedule taints."""
     preferred = affinity_of(pod, "nodeAffinity").get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     has_soft_taints = any(taint.effect == "PreferNoSchedule" for _, view in fitting for taint in view.taints)
     if not preferred and not has_soft_taints:
         return None
-    tolerations = _tolerations(pod)
+    tolerations = _tolerations_of(pod)
 
     def preference(view: SandboxNodeView) -> float:
         liked = sum(
@@ -213,9 +217,9 @@ def _preferences(
 # ── filters ──────────────────────────────────────────────────────────────────
 
 
-def _unschedulable(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _cordon_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     cordon = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
-    if tolerates(_tolerations(pod), cordon):
+    if tolerates(_tolerations_of(pod), cordon):
         return None
     return lambda load, view: ("node(s) were unschedulable",) if view.unschedulable else ()
 
@@ -223,7 +227,7 @@ def _unschedulable(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
 def _taints(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     if not any(view.taints for _, view in ledger.candidates()):
         return None
-    tolerations = _tolerations(pod)
+    tolerations = _tolerations_of(pod)
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
         for taint in view.taints:
@@ -243,18 +247,18 @@ def _node_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     return lambda load, view: () if matches(view) else ("node(s) didn't match Pod's node affinity/selector",)
 
 
-def _ports(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _ports_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = host_ports(pod)
     if not wanted:
         return None
     return lambda load, view: (
         ("node(s) didn't have free ports for the requested pod ports",)
-        if any(_clash(port, taken) for port in wanted for taken in load.ports)
+        if any(_conflicts(port, taken) for port in wanted for taken in load.ports)
         else ()
     )
 
 
-def _resources(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
+def _resources_filter(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = [(name, amount) for name, amount in pod.requests().items() if amount]
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
@@ -293,13 +297,13 @@ def _pod_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
     wanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAffinity")]
     unwanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAntiAffinity")]
     averse = [
-        (aversion.topology_key, _domains(counts, aversion.topology_key, ledger))
+        (aversion.topology_key, _count_by_domain(counts, aversion.topology_key, ledger))
         for aversion, counts in ledger.aversions.items()
         if aversion.group.has(pod)
     ]
     if not (wanted or unwanted or averse):
         return None
-    # The first of a group of pods that want to be together finds none, and may begin anywhere.
+    # The first pod of a group with affinity to each other finds no other, and may start on any node.
     is_first = all(not domains.values and domains.group.has(pod) for domains in wanted)
 
     def check(load: NodeLoad, view: SandboxNodeView) -> Sequence[str]:
@@ -317,11 +321,11 @@ def _pod_affinity(pod: SandboxPodView, ledger: NodeLedger) -> Check | None:
 
 
 FILTERS: Final[tuple[Filter, ...]] = (
-    _unschedulable,
+    _cordon_filter,
     _taints,
     _node_affinity,
-    _ports,
-    _resources,
+    _ports_filter,
+    _resources_filter,
     _topology_spread,
     _pod_affinity,
 )
@@ -331,11 +335,11 @@ FILTERS: Final[tuple[Filter, ...]] = (
 # ── taints, ports ────────────────────────────────────────────────────────────
 
 
-def _tolerations(pod: SandboxPodView) -> Sequence[Mapping[str, Any]]:
+def _tolerations_of(pod: SandboxPodView) -> Sequence[Mapping[str, Any]]:
     return pod.tolerations
 
 
-def _clash(host_port: HostPort, other: HostPort) -> bool:
+def _conflicts(host_port: HostPort, other: HostPort) -> bool:
     everywhere = ("", "0.0.0.0")
     return (
         host_port.host_port == other.host_port
@@ -352,24 +356,26 @@ def _clash(host_port: HostPort, other: HostPort) -> bool:
 
 
 def _node_matcher(pod: SandboxPodView) -> Callable[[SandboxNodeView], bool] | None:
-    """Whether a node is one the pod asks for; None when it asks for nothing."""
+    """Predicate for the nodes that the pod selects; None when it selects all."""
     selector = (pod.placement.node_selector if pod.placement else None) or {}
     required = affinity_of(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
     if not selector and required is None:
         return None
-    return lambda view: _asks_for(view, selector, required)
+    return lambda view: _selects_node(view, selector, required)
 
 
 def matches_node(spec: Mapping[str, Any], view: SandboxNodeView) -> bool:
-    """Whether a pod with this spec asks for such a node: by name, selector or required node affinity."""
+    """Whether a pod with this spec selects the node: by name, selector or required node affinity."""
     if spec.get("nodeName") and spec["nodeName"] != view.name:
         return False
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity")) or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return _asks_for(view, spec.get("nodeSelector") or {}, required)
+    return _selects_node(view, spec.get("nodeSelector") or {}, required)
 
 
-def _asks_for(view: SandboxNodeView, selector: Mapping[str, str], required: Mapping[str, Any] | None) -> bool:
+def _selects_node(
+    view: SandboxNodeView, selector: Mapping[str, str], required: Mapping[str, Any] | None
+) -> bool:
     if any(view.labels.get(key) != value for key, value in selector.items()):
         return False
     terms = (required or {}).get("nodeSelectorTerms") or ()
@@ -379,8 +385,8 @@ def _asks_for(view: SandboxNodeView, selector: Mapping[str, str], required: Mapp
 # ── terms over other pods ────────────────────────────────────────────────────
 
 
-def _domains(counts: Mapping[str, int], topology_key: str, ledger: NodeLedger) -> dict[str, int]:
-    """Pods by topology value, from pods by node."""
+def _count_by_domain(counts: Mapping[str, int], topology_key: str, ledger: NodeLedger) -> dict[str, int]:
+    """Number of pods by topology value, from the number by node."""
     domains: dict[str, int] = {}
     for node, count in counts.items():
         load = ledger.nodes.get(node)
@@ -391,24 +397,25 @@ def _domains(counts: Mapping[str, int], topology_key: str, ledger: NodeLedger) -
 
 
 class _Domains:
-    """Where the pods are that one affinity term selects."""
+    """Domains of the pods that one affinity term selects."""
 
     __slots__ = ("group", "topology_key", "values")
 
     def __init__(self, term: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger) -> None:
         self.group = group_of(term, pod)
         self.topology_key = term.get("topologyKey", "")
-        self.values = _domains(ledger.members(self.group), self.topology_key, ledger)
+        self.values = _count_by_domain(ledger.members(self.group), self.topology_key, ledger)
 
     def has(self, view: SandboxNodeView) -> bool:
-        """Whether one of them shares this node's domain."""
+        """Whether one of the pods is in this node's domain."""
         return view.labels.get(self.topology_key) in self.values
 
 
 class _SpreadRule:
-    """One topology spread constraint with whenUnsatisfiable DoNotSchedule.
+    """A topology spread constraint with whenUnsatisfiable DoNotSchedule.
 
-    Rule: skew = pods in the node's domain + this pod - the fewest in any domain that the pod may use.
+    Same rule as Kubernetes: skew = pods in the node's domain + this pod - the fewest in any domain that the pod may
+    use.
     """
 
     __slots__ = ("counts", "fewest", "is_one_of_them", "max_skew", "topology_key")
@@ -418,18 +425,18 @@ class _SpreadRule:
         self.max_skew = constraint.get("maxSkew", 1)
         group = LedgerGroup((pod.namespace,), selector_of(constraint, pod), counts_terminating=False)
         self.is_one_of_them = group.has(pod)
-        eligible = _eligible(constraint, pod, ledger)
+        eligible = _eligible_nodes(constraint, pod, ledger)
         self.counts = dict.fromkeys(
             (view.labels[self.topology_key] for view in eligible if self.topology_key in view.labels), 0
         )
         names = {view.name for view in eligible}
         members = {node: count for node, count in ledger.members(group).items() if node in names}
-        self.counts |= _domains(members, self.topology_key, ledger)
+        self.counts |= _count_by_domain(members, self.topology_key, ledger)
         few_domains = len(self.counts) < (constraint.get("minDomains") or 1)
         self.fewest = 0 if few_domains else min(self.counts.values(), default=0)
 
     def problem(self, view: SandboxNodeView) -> str:
-        """Why the node will not do, or empty."""
+        """Reason against the node, or empty."""
         value = view.labels.get(self.topology_key)
         if value is None:
             return "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -437,10 +444,10 @@ class _SpreadRule:
         return "node(s) didn't match pod topology spread constraints" if skew > self.max_skew else ""
 
 
-def _eligible(
+def _eligible_nodes(
     constraint: Mapping[str, Any], pod: SandboxPodView, ledger: NodeLedger
 ) -> list[SandboxNodeView]:
-    """Nodes whose domains count: by default those of the pod's node affinity, whatever their taints."""
+    """Nodes whose domains count: by default those that match the pod's node affinity, regardless of their taints."""
     views = [view for _, view in ledger.candidates()]
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
         views = [view for view in views if matches(view)]

@@ -1,12 +1,12 @@
-"""Preemption for a pod that finds no place: pods of lower priority are evicted, on the node where it hurts least.
+"""Preemption: evicts pods of lower priority for a pod that has no node, on the node where it does the least harm.
 
 pod, ledger, budgets, hopeful nodes ──▶ make_room() ──▶ Room(node, victims) | NoRoom(why)
 
-No I/O and no clock. The ledger is tried out and left as it was. Rules: Kubernetes' default preemption. On
-each node first all pods of lower priority go, then as many as possible come back, those of exhausted disruption
-budgets first, the more important before the less. Of the nodes, the one is taken where the fewest budgets are
-violated, then where the most important victim is least important, then where the sum of priorities is least,
-then the fewest pods go, then where the victims began last.
+No I/O and no clock. The ledger is changed for the calculation, and restored. Same rules as Kubernetes' default
+preemption. On each node, first all pods of lower priority are removed. Then as many as possible are restored: those
+of exhausted disruption budgets first, more important pods before less important ones. The chosen node has the fewest
+violated budgets, then the least important of the most important victims, then the lowest sum of priorities, then the
+fewest victims, then the victims that started last.
 """
 
 from collections import Counter
@@ -28,19 +28,19 @@ TERMINATING: Final = "not eligible due to a terminating pod on the nominated nod
 HELPLESS: Final = "Preemption is not helpful for scheduling"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 
-_MOST_NODES: Final = 100  # that are looked at
+_MOST_NODES: Final = 100  # number of possible nodes after which the search stops
 _SHIFT: Final = 2**31  # makes priorities positive, so that more victims always weigh more
 
 
 class PreemptionRoom(msgspec.Struct, frozen=True):
-    """Pods to evict, and the node that the pod is nominated for. Without victims there is room already."""
+    """Pods to evict, and the pod's nominated node. Without victims there is room already."""
 
     node: str
     victims: tuple[SandboxPodView, ...]
 
 
 class NoRoom(msgspec.Struct, frozen=True):
-    """No node can make room; `message` ends what the pod's condition says."""
+    """Evictions cannot make room on any node. `message` is the end of the pod's condition message."""
 
     message: str
 
@@ -51,13 +51,13 @@ class Budget(msgspec.Struct, frozen=True):
     namespace: str
     selector: Selector
     allowed: int
-    """Disruptions that it still allows."""
+    """Disruptions that the budget still allows."""
     disrupted: frozenset[str] = frozenset()
-    """Pods that it has counted already."""
+    """Pods whose disruption the budget has already counted."""
 
     @classmethod
     def of(cls, doc: Document) -> "Budget":
-        """The budget as it is stored; one whose selector cannot be read protects no pod."""
+        """Parse a stored budget. A budget with an invalid selector protects no pod."""
         status = doc.get("status") or {}
         try:
             selector = selector_from((doc.get("spec") or {}).get("selector"))
@@ -74,7 +74,7 @@ class Budget(msgspec.Struct, frozen=True):
 class _Victims(msgspec.Struct, frozen=True):
     node: str
     pods: tuple[SandboxPodView, ...]
-    """The most important first."""
+    """Victims, the most important first."""
     violations: int
 
 
@@ -86,7 +86,7 @@ def make_room(
     budgets: Sequence[Budget] = (),
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None = None,
 ) -> PreemptionRoom | NoRoom:
-    """Where pods of lower priority make room, and which. `hopeful`: nodes that fail by other pods only."""
+    """Choose the node and the pods of lower priority to evict. `hopeful`: nodes that only other pods rule out."""
     nodes = len(ledger.candidates())
     if not pod.preempts:
         return NoRoom(NEVER)
@@ -96,7 +96,7 @@ def make_room(
     reasons: Counter[str] = Counter({HELPLESS: nodes - len(hopeful)})
     victimses: list[_Victims] = []
     for name in hopeful:
-        answer = _on_node(pod, ledger, name, lower.get(name, ()), budgets, volumes)
+        answer = _find_victims(pod, ledger, name, lower.get(name, ()), budgets, volumes)
         if isinstance(answer, _Victims):
             victimses.append(answer)
             if len(victimses) >= _MOST_NODES:
@@ -105,7 +105,7 @@ def make_room(
             reasons.update(answer)
     if not victimses:
         return NoRoom(explain(nodes, {reason: count for reason, count in reasons.items() if count}))
-    best = min(victimses, key=_harm)
+    best = min(victimses, key=_harm_key)
     return PreemptionRoom(best.node, best.pods)
 
 
@@ -120,7 +120,7 @@ def _lower_by_node(pod: SandboxPodView, ledger: NodeLedger) -> dict[str, list[Sa
 
 
 def _waits_for_victims(pod: SandboxPodView, lower: dict[str, list[SandboxPodView]]) -> bool:
-    """Whether those who make room for it are still going."""
+    """Whether pods that were preempted for this pod are still terminating."""
     return any(
         other.is_deleting and _was_preempted(other) for other in lower.get(pod.status.nominated_node_name, ())
     )
@@ -133,7 +133,7 @@ def _was_preempted(pod: SandboxPodView) -> bool:
     )
 
 
-def _on_node(
+def _find_victims(
     pod: SandboxPodView,
     ledger: NodeLedger,
     name: str,
@@ -141,13 +141,13 @@ def _on_node(
     budgets: Sequence[Budget],
     volumes: Callable[[SandboxNodeView], Sequence[str]] | None,
 ) -> _Victims | Sequence[str]:
-    """The least that must go from the node; why not even all would do."""
+    """Return the fewest pods to evict from the node, or the reasons why even evicting all would not help."""
     if not lower:
         return (NO_VICTIMS,)
     away: dict[Key, SandboxPodView] = {}
 
     def problems() -> Sequence[str]:
-        # A node that is empty of pods stays in the ledger, for it exists.
+        # A node without pods stays in the ledger, because its Node exists.
         load: NodeLoad = ledger.nodes[name]
         assert load.view is not None
         checks: list[Check] = checks_for(pod, ledger, volumes=volumes)
@@ -159,7 +159,7 @@ def _on_node(
             ledger.unplace(other.key)
         if why := problems():
             return why
-        by_importance = sorted(lower, key=_importance)
+        by_importance = sorted(lower, key=_importance_key)
         violating = _violating(by_importance, budgets)
         kept_first = [other for other in by_importance if other.key in violating]
         kept_next = [other for other in by_importance if other.key not in violating]
@@ -175,13 +175,13 @@ def _on_node(
             ledger.place(other, name)
 
 
-def _importance(pod: SandboxPodView) -> tuple[Any, ...]:
-    """The more important first: by priority, then who began earlier."""
+def _importance_key(pod: SandboxPodView) -> tuple[Any, ...]:
+    """Sort key with the most important pod first: by priority, then by earlier start."""
     return (-pod.priority, pod.status.start_time or pod.created_at or "9", pod.key)
 
 
 def _violating(pods: Sequence[SandboxPodView], budgets: Sequence[Budget]) -> set[Key]:
-    """Pods whose eviction one of their budgets does not allow, counted in this order."""
+    """Pods whose eviction violates one of their budgets, if the pods are evicted in this order."""
     left = [budget.allowed for budget in budgets]
     result = set()
     for pod in pods:
@@ -198,7 +198,7 @@ def _violating(pods: Sequence[SandboxPodView], budgets: Sequence[Budget]) -> set
     return result
 
 
-def _harm(victims: _Victims) -> tuple[Any, ...]:
+def _harm_key(victims: _Victims) -> tuple[Any, ...]:
     highest = victims.pods[0].priority if victims.pods else -_SHIFT
     began = min((pod.status.start_time or "" for pod in victims.pods if pod.priority == highest), default="")
     return (
@@ -211,7 +211,7 @@ def _harm(victims: _Victims) -> tuple[Any, ...]:
 
 
 class _Latest(str):
-    """Orders later times before earlier ones."""
+    """Sorts later times before earlier ones."""
 
     __slots__ = ()
 

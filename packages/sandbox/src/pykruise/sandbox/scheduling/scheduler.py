@@ -1,12 +1,12 @@
-"""The scheduler: gives pods their nodes, in the order in which they come.
+"""The scheduler: assigns pods to nodes, in the order in which the pods appear.
 
 pods, nodes (caches) ──▶ Ledger;  pending pod ──▶ queue ──▶ choose() ──▶ POST pods/<name>/binding
                                                                 └──▶ condition PodScheduled=False, event
 
-A choice counts in the ledger before it is written, so the next pod sees it; when the write fails it is taken
-back. Pods without a place are tried again when a node or a pod changes that could make room, or a claim that they
-wait for. A pod whose claims wait for their first pod is bound when its claims are; meanwhile its place is kept.
-Where pods of lower priority can make room they are deleted, and the pod is nominated for their node.
+A choice counts in the ledger before it is written, so that the next pod sees it; a failed write is undone. Pods
+without a node are tried again after a change of a node or a pod that could make room, or of a claim that they wait
+for. A pod whose claims wait for their first pod is bound after its claims; meanwhile its place is kept. If evicting
+pods of lower priority can make room, they are deleted, and the pod is nominated for their node.
 """
 
 import asyncio
@@ -48,16 +48,16 @@ from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRo
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
-_RETRY_S = 300.0  # without any change that could help: as often as the real one
-_WAKE_S = 0.1  # changes that come together wake the waiting pods once ...
-_WAKE_PER_POD_S = 0.001  # ... and the longer the queue of them, the later
-_BIND_VOLUMES_S: Final = 600.0  # how long a pod keeps its place while its volumes are bound
+_RETRY_S = 300.0  # retries without any change that could help: the real scheduler's interval
+_WAKE_S = 0.1  # changes within this time wake the waiting pods once ...
+_WAKE_PER_POD_S = 0.001  # ... and a longer queue is woken later
+_BIND_VOLUMES_S: Final = 600.0  # longest time that a pod keeps its place while its volumes are bound
 
 _NodeCheck = Callable[[SandboxNodeView], Sequence[str]]
 
 
 class SchedulerSurroundings(msgspec.Struct, frozen=True):
-    """Mirrors, run by others, of what decides about pods besides pods and nodes."""
+    """Caches, run elsewhere, of other objects that scheduling depends on."""
 
     claims: Cache[DocumentView]
     volumes: Cache[DocumentView]
@@ -75,23 +75,23 @@ class _Binding(msgspec.Struct, frozen=True):
 
 
 class SchedulerStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How the scheduler is."""
+    """Counts of the scheduler."""
 
     nodes: int
     waiting: int
-    """Pods for which there was no place at the last try."""
+    """Pods without a node at the last attempt."""
     assumed: int
-    """Pods whose binding the watch has not shown yet."""
+    """Pods whose binding the watch has not reported yet."""
     bound: int
     failed: int
-    """Tries that found no place."""
+    """Attempts without a node for the pod."""
 
 
 class Scheduler:
     """Binds the pods whose `schedulerName` is `name`.
 
-    `pods`, `nodes`: caches that run elsewhere; without them ones of its own are run. Component: `run()`
-    until `stop()`. With `tells_success` every binding is an event too, as in a real cluster.
+    `pods`, `nodes`: caches that run elsewhere; without them the scheduler runs its own. Component: `run()`
+    until `stop()`. With `tells_success` there is an event for every binding, as in a real cluster.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Scheduler:
         nodes.subscribe(self._on_node)
 
     def mind(self, around: SchedulerSurroundings) -> None:
-        """Heed claims and their volumes, and disruption budgets; without this pods wait for no volumes."""
+        """Respect claims with their volumes, and disruption budgets. Without this call pods do not wait for volumes."""
         self._around = around
         self._world = VolumeChoiceWorld(around.claims, around.volumes, around.classes)
         mirrors: dict[Any, Cache[Any]] = {
@@ -158,7 +158,7 @@ class Scheduler:
     # ── running ──────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Schedule until `stop()` or until cancelled."""
+        """Schedule until `stop()` or cancellation."""
         for node in self.nodes.values():
             self.ledger.set_node(node)
         for pod in self.pods.values():
@@ -171,7 +171,7 @@ class Scheduler:
                 self._wake_timer = None
 
     async def _work(self) -> None:
-        # A pod that is scheduled before all nodes and all other pods are known may go to the wrong place.
+        # A pod that is scheduled before all nodes and all other pods are known may get the wrong node.
         if await happens_before(self._stopped, self._wait_synced()):
             await self._controller.run()
 
@@ -183,13 +183,13 @@ class Scheduler:
                 await cache.wait_synced()
 
     async def stop(self) -> None:
-        """Finish the bindings under way; `run()` returns."""
+        """Finish the bindings in progress; then `run()` returns."""
         self._queue.close()
         self._stopped.set()
         await self._controller.stop()
 
     def stats(self) -> SchedulerStats:
-        """How it is now."""
+        """The present counts."""
         return SchedulerStats(
             nodes=len(self.nodes),
             waiting=len(self._waiting),
@@ -198,7 +198,7 @@ class Scheduler:
             failed=self._failed,
         )
 
-    # ── what the caches tell ─────────────────────────────────────────────────
+    # ── changes of the caches ────────────────────────────────────────────────
 
     def _on_pod(self, change: Change[SandboxPodView]) -> None:
         key, pod = change.key, change.new
@@ -227,7 +227,7 @@ class Scheduler:
             self._nominated.pop(key, None)
 
     def _on_claim(self, change: Change[DocumentView]) -> None:
-        """Pods that use the claim may be able to go on."""
+        """Enqueue pods that use the claim and wait."""
         name, namespace = change.key.name, change.key.namespace
         for key in (*self._waiting, *self._binding):
             pod = self.pods.get(key) if key.namespace == namespace else None
@@ -269,16 +269,16 @@ class Scheduler:
         if pod is None or not self._is_mine(pod):
             return None
         if key in self._binding:
-            return await self._go_on_binding(pod, self._binding[key])
+            return await self._continue_binding(pod, self._binding[key])
         if self._assumed.get(key) == pod.uid:
             return None
         volumes = volumes_of(pod, self._world) if pod.claims and self._world is not None else None
         if isinstance(volumes, Hopeless):
             nodes = len(self.ledger.candidates())
             why = f"0/{nodes} nodes are available: {volumes.message}."
-            return await self._wait(pod, f"{why} {_no_use(pod, nodes)}")
+            return await self._report_waiting(pod, f"{why} {_describe_no_preemption(pod, nodes)}")
         check = volumes.check if volumes is not None else None
-        with self._making_way_for_nominated(pod):
+        with self._with_nominated_placed(pod):
             answer = choose(
                 pod,
                 self.ledger,
@@ -286,31 +286,41 @@ class Scheduler:
                 volumes=check,
                 nominated=pod.status.nominated_node_name,
             )
-            room = self._room(pod, answer, check) if isinstance(answer, NoPlace) and answer.hopeful else None
+            room = (
+                self._find_room(pod, answer, check)
+                if isinstance(answer, NoPlace) and answer.hopeful
+                else None
+            )
         if isinstance(answer, ChosenNode):
             if volumes is not None and volumes.waiting:
                 return await self._bind_volumes(pod, answer.node, volumes)
-            await self._bind(pod, answer.node)
+            await self._bind_pod(pod, answer.node)
             return None
         if isinstance(room, PreemptionRoom):
             return await self._preempt(pod, room, answer.message)
         message = answer.message
         if nodes := len(self.ledger.candidates()):
-            message += f" preemption: {room.message}" if room is not None else f" {_no_use(pod, nodes)}"
-        return await self._wait(pod, message)
+            message += (
+                f" preemption: {room.message}"
+                if room is not None
+                else f" {_describe_no_preemption(pod, nodes)}"
+            )
+        return await self._report_waiting(pod, message)
 
-    async def _wait(self, pod: SandboxPodView, message: str) -> float:
-        """Say why the pod has no place; after how many seconds to look again without being woken."""
+    async def _report_waiting(self, pod: SandboxPodView, message: str) -> float:
+        """Report why the pod has no node. Return the seconds until the next attempt without a change."""
         self._failed += 1
         self._waiting[pod.key] = None
-        await self._report(pod, message)
+        await self._write_reason(pod, message)
         return _RETRY_S
 
-    # ── room made by others ──────────────────────────────────────────────────
+    # ── preemption ───────────────────────────────────────────────────────────
 
     @contextmanager
-    def _making_way_for_nominated(self, pod: SandboxPodView) -> Iterator[None]:
-        """Pods that are as important and wait for their nodes to be cleared count as if they were there."""
+    def _with_nominated_placed(self, pod: SandboxPodView) -> Iterator[None]:
+        """Place the nominated pods of at least the same priority, which wait for evictions on their nodes, in the
+        ledger meanwhile.
+        """
         others = [
             other
             for key, other in self._nominated.items()
@@ -324,21 +334,21 @@ class Scheduler:
             for other in others:
                 self.ledger.unplace(other.key)
 
-    def _room(
+    def _find_room(
         self, pod: SandboxPodView, answer: NoPlace, volumes: _NodeCheck | None
     ) -> PreemptionRoom | NoRoom:
         return make_room(
-            pod, self.ledger, hopeful=answer.hopeful, budgets=self._budgets(pod), volumes=volumes
+            pod, self.ledger, hopeful=answer.hopeful, budgets=self._read_budgets(pod), volumes=volumes
         )
 
-    def _budgets(self, pod: SandboxPodView) -> Sequence[Budget]:
+    def _read_budgets(self, pod: SandboxPodView) -> Sequence[Budget]:
         budgets = self._around.budgets if self._around is not None else None
         if budgets is None or min(self.ledger.priorities, default=pod.priority) >= pod.priority:
             return ()
         return [Budget.of(view.doc) for view in budgets.values()]
 
     async def _preempt(self, pod: SandboxPodView, room: PreemptionRoom, message: str) -> float:
-        """Nominate the pod for the node, and have the victims go. Rule: the default preemption's actuation."""
+        """Nominate the pod for the node, and delete the victims. Same rule as the actuation of default preemption."""
         answer = await self._wait_nominated(pod, room.node, message)
         text = f"{self.name}: preempting to accommodate a higher priority pod"
         for victim in room.victims:
@@ -353,23 +363,25 @@ class Scheduler:
                 if victim.status.condition("DisruptionTarget") is None:
                     await self._patch_status(victim, {"conditions": [condition]})
                 await self._writer.delete(PODS, victim.key, uid=victim.uid)
-            self._tell(victim, "Preempted", f"Preempted by pod {pod.uid} on node {room.node}", warning=False)
+            self._record_event(
+                victim, "Preempted", f"Preempted by pod {pod.uid} on node {room.node}", warning=False
+            )
         return answer
 
     async def _wait_nominated(self, pod: SandboxPodView, node: str, message: str) -> float:
         self._failed += 1
         self._waiting[pod.key] = None
-        await self._report(pod, message, nominated=node)
+        await self._write_reason(pod, message, nominated=node)
         return _RETRY_S
 
     # ── volumes ──────────────────────────────────────────────────────────────
 
     async def _bind_volumes(self, pod: SandboxPodView, node: str, volumes: PodVolumes) -> float | None:
-        """Say which volume each claim gets, or for which node one is to be made, and keep the pod's place."""
+        """Write the volume of each claim, or the node for which it must be created, and keep the pod's place."""
         view = self.ledger.nodes[node].view
         chosen = volumes.binding(view) if view is not None else None
         if chosen is None:
-            return 0.0  # the node has just gone
+            return 0.0  # the node was deleted a moment ago
         self._waiting.pop(pod.key, None)
         self._assumed[pod.key] = pod.uid
         self.ledger.place(pod, node)
@@ -378,18 +390,18 @@ class Scheduler:
         try:
             for claim, volume in chosen:
                 if volume is not None:
-                    await self._give(volume, claim)
+                    await self._claim_volume(volume, claim)
                 elif claim.annotations.get(SELECTED_NODE) != node:
-                    await self._select(claim, node)
+                    await self._select_node(claim, node)
         except (NotFoundError, ConflictError):
-            self._take_back(pod)  # another write was quicker: chosen anew from what is so now
+            self._undo_placement(pod)  # another write was faster, so choose again from the present state
             return 0.0
         except Exception:
-            self._take_back(pod)
+            self._undo_placement(pod)
             raise
-        return await self._go_on_binding(pod, binding)
+        return await self._continue_binding(pod, binding)
 
-    async def _give(self, volume: DocumentView, claim: DocumentView) -> None:
+    async def _claim_volume(self, volume: DocumentView, claim: DocumentView) -> None:
         patch = {
             "metadata": {
                 "uid": volume.uid,
@@ -402,7 +414,7 @@ class Scheduler:
             PERSISTENT_VOLUMES, volume.key, patch, patch_type=PatchType.MERGE, uid=volume.uid
         )
 
-    async def _select(self, claim: DocumentView, node: str) -> None:
+    async def _select_node(self, claim: DocumentView, node: str) -> None:
         patch = {
             "metadata": {
                 "uid": claim.uid,
@@ -414,33 +426,33 @@ class Scheduler:
             PERSISTENT_VOLUME_CLAIMS, claim.key, patch, patch_type=PatchType.MERGE, uid=claim.uid
         )
 
-    async def _go_on_binding(self, pod: SandboxPodView, binding: _Binding) -> float | None:
-        """Bind the pod when all its claims are bound. Rule: the plugin VolumeBinding before a binding."""
+    async def _continue_binding(self, pod: SandboxPodView, binding: _Binding) -> float | None:
+        """Bind the pod when all its claims are bound. Same rule as the plugin VolumeBinding before a binding."""
         if pod.uid != binding.pod.uid:
-            self._take_back(binding.pod)
+            self._undo_placement(binding.pod)
             return 0.0
         assert self._world is not None
         claims = [self._world.claim(pod, name) for name in pod.claims]
         if all(claim is not None and is_bound(claim) for claim in claims):
             self._binding.pop(pod.key, None)
-            await self._bind(pod, binding.node)
+            await self._bind_pod(pod, binding.node)
             return None
         if any(claim is None or claim.is_deleting for claim in claims):
-            self._take_back(pod)
+            self._undo_placement(pod)
             return 0.0
         left_s = binding.until - self._clock()
         if left_s > 0:
             return left_s
-        self._take_back(pod)
+        self._undo_placement(pod)
         text = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
         self._failed += 1
         self._waiting[pod.key] = None
-        await self._report(pod, text, reason="SchedulerError")
+        await self._write_reason(pod, text, reason="SchedulerError")
         return _RETRY_S
 
     # ── writes ───────────────────────────────────────────────────────────────
 
-    async def _bind(self, pod: SandboxPodView, node: str) -> None:
+    async def _bind_pod(self, pod: SandboxPodView, node: str) -> None:
         self._waiting.pop(pod.key, None)
         self._assumed[pod.key] = pod.uid
         self.ledger.place(pod, node)
@@ -453,25 +465,25 @@ class Scheduler:
         try:
             await self._client.create(PODS, pod.namespace, binding, name=pod.name, subresource="binding")
         except NotFoundError:
-            self._take_back(pod)
+            self._undo_placement(pod)
             return
         except ConflictError:
-            # It has a node already, or the name belongs to another pod by now: the watch tells which.
-            self._take_back(pod)
+            # The pod already has a node, or another pod has its name now. The watch will show which.
+            self._undo_placement(pod)
             raise
         except Exception:
-            self._take_back(pod)
+            self._undo_placement(pod)
             raise
         self._bound += 1
         if self._tells_success:
-            self._tell(pod, "Scheduled", f"Successfully assigned {pod.key} to {node}", warning=False)
+            self._record_event(pod, "Scheduled", f"Successfully assigned {pod.key} to {node}", warning=False)
 
-    def _take_back(self, pod: SandboxPodView) -> None:
+    def _undo_placement(self, pod: SandboxPodView) -> None:
         self._binding.pop(pod.key, None)
         if self._assumed.pop(pod.key, None) is not None:
             self.ledger.unplace(pod.key)
 
-    async def _report(
+    async def _write_reason(
         self,
         pod: SandboxPodView,
         message: str,
@@ -479,9 +491,9 @@ class Scheduler:
         reason: str = "Unschedulable",
         nominated: str | None = None,
     ) -> None:
-        """Say in the pod's status why it waits, once for each reason, and for which node it is nominated.
+        """Write the reason for waiting into the pod's status, once per reason, and the nominated node.
 
-        None leaves the nomination as it is.
+        `nominated` None: the nomination stays unchanged.
         """
         known = pod.status.condition("PodScheduled")
         status: dict[str, Any] = {}
@@ -497,7 +509,7 @@ class Scheduler:
         }
         if known is None or known.status != "False":
             condition["lastTransitionTime"] = format_time(self._clock())
-        self._tell(pod, "FailedScheduling", message, warning=True)
+        self._record_event(pod, "FailedScheduling", message, warning=True)
         try:
             await self._patch_status(pod, {"conditions": [condition], **status})
         except NotFoundError:
@@ -513,7 +525,7 @@ class Scheduler:
             uid=pod.uid,
         )
 
-    def _tell(self, pod: SandboxPodView, reason: str, message: str, *, warning: bool) -> None:
+    def _record_event(self, pod: SandboxPodView, reason: str, message: str, *, warning: bool) -> None:
         if self._recorder is not None:
             self._recorder.record(
                 PODS,
@@ -526,6 +538,6 @@ class Scheduler:
             )
 
 
-def _no_use(pod: SandboxPodView, nodes: int) -> str:
-    """Message about preemption when it helps on no node."""
+def _describe_no_preemption(pod: SandboxPodView, nodes: int) -> str:
+    """Message of a pod for which preemption helps on no node."""
     return f"preemption: {explain(nodes, {HELPLESS: nodes}) if pod.preempts else NEVER}"

@@ -1,1 +1,1 @@
-"""SidecarSets, as plan and explain know them: they change pods of others, and own none."""
+"""SidecarSets in plan and explain: they change other owners' pods and own none."""

@@ -2,7 +2,7 @@
 
 recorded revision, present spec ──▶ forcing_fields() ──▶ paths of fields that only a new pod can get
 
-Pure. Images are what an upgrade in place changes; everything else of a sidecar comes with the pod's creation.
+Pure. An in-place upgrade changes images only; all other fields of a sidecar are set when the pod is created.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +17,15 @@ _SIDECARS: Final = ("containers", "initContainers")
 
 
 def revision_of(pod: ManagedPod, revisions: Sequence[RevisionView]) -> RevisionView | None:
-    """The revision that the pod's sidecars are of; None: it is not known any more."""
+    """Return the revision of the pod's sidecars; None: the revision is no longer stored."""
     name = pod.record.revision if pod.record is not None else ""
     return next((revision for revision in revisions if name and revision.name == name), None)
 
 
 def forcing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Fields of sidecars that differ, images aside, as `containers[log].env`. Both have the fields of a spec."""
+    """Return the fields of sidecars that differ, except images, such as `containers[log].env`. Both arguments have
+    the fields of a spec.
+    """
     return [path for field in _SIDECARS for path in _of_list(field, old.get(field), new.get(field))]
 
 

@@ -1,10 +1,10 @@
-"""The state of a SidecarSet in words: which pods have its sidecars, which wait and why, which never got them.
+"""The state of a SidecarSet in words: pods with its sidecars, pods that wait and the reason, and pods without its
+sidecars.
 
 SidecarSight + Plan ──▶ explain_sidecars() ──▶ Explanation
 
-Pure. Why a pod is not upgraded is said by the plan that the manager makes of the same snapshot; why a pod that
-was upgraded does not count is said by the pod. Pods without sidecars are no business of the manager's; why they
-have none is reasoned here, from the rules by which admission injects.
+Pure. The plan, which the manager makes from the same snapshot, names the reason why a pod is not upgraded. The pod
+itself shows why it is not available after its upgrade.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,63 +35,64 @@ from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.uninjected import pods_without
+from pykruise.kube.values.counts import counted
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.reasons import ONE_AT_A_TIME, Code, remedy_of
+from pykruise.pods.reasons import Code, remedy_of
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.view.sidecars import injected_sets
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
-
-_RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
 
 
 def explain_sidecars(sight: SidecarSight) -> Explanation:
     """Explanation of the SidecarSet."""
     plan = plan_sidecarset(sight.snapshot)
     document, view = sight.document, sight.view
-    waits = cleared_first(ranked(_waits(sight, plan)))
+    waits = cleared_first(ranked(_find_waits(sight, plan)))
     return Explanation(
         kind=str(document["kind"]),
         namespace="",
         name=view.name,
         verdict=verdict_of(waits, plan, document),
         phase=phase_of(document, waits),
-        headline=_headline(sight),
-        done=tuple(_done(sight)),
+        headline=_describe_state(sight),
+        done=tuple(_finished_lines(sight)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
         rollback_to=_rollback_to(sight),
     )
 
 
-def _headline(sight: SidecarSight) -> str:
-    managed, meant = sight.managed, _meant(sight)
+def _describe_state(sight: SidecarSight) -> str:
+    managed, meant = sight.managed, _selected_pods(sight)
     updated = sum(pod.is_updated for pod in managed)
     return (
         f"{len(managed)} of {len(meant)} pods that it selects have its sidecars, {updated} of them the present "
-        f"ones, {sum(_serves(pod) for pod in managed)} ready"
+        f"ones, {sum(_is_serving(pod) for pod in managed)} ready"
     )
 
 
-def _meant(sight: SidecarSight) -> dict[str, PodView]:
+def _selected_pods(sight: SidecarSight) -> dict[str, PodView]:
     return {label: pod for label, pod in sight.views.items() if sight.selects_namespace(pod.namespace)}
 
 
-def _serves(pod: ManagedPod) -> bool:
+def _is_serving(pod: ManagedPod) -> bool:
     return pod.is_consistent and pod.is_ready
 
 
-def _done(sight: SidecarSight) -> Iterator[str]:
+def _finished_lines(sight: SidecarSight) -> Iterator[str]:
     updated = [pod for pod in sight.managed if pod.is_updated]
     if updated:
         name = sight.view.contents.revision if sight.view.contents is not None else ""
-        yield f"{len(updated)} pods have the sidecars of {name}, {sum(map(_serves, updated))} of them are ready"
+        have = counted(len(updated), "pod has", "pods have")
+        ready = counted(sum(map(_is_serving, updated)), "of them is", "of them are")
+        yield f"{have} the sidecars of {name}, {ready} ready"
 
 
 # ── the SidecarSet itself ────────────────────────────────────────────────────
 
 
-def _waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
+def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         words = "it is being deleted; pods keep their sidecars"
@@ -103,7 +104,7 @@ def _waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
         remedy = "correct the field that the message names; nothing is touched until then"
         yield Wait(code=Code.REFUSED, words=message, remedy=remedy)
     if not refusals:
-        yield from _of_the_set(sight, plan)
+        yield from _waits_of_object(sight, plan)
     for pod in sight.managed:
         if pod.is_updated:
             yield from _not_serving(pod, sight)
@@ -112,7 +113,7 @@ def _waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     yield from _without_sidecars(sight)
 
 
-def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
+def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     view = sight.view
     if view.spec is None:
         return
@@ -123,25 +124,26 @@ def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
             "only one of them gets into a pod"
         )
         yield Wait(code=Code.CONFLICT, words=f"{error.field}: {error.message}", remedy=remedy)
-    yield from _injection(sight)
-    yield from _failures(sight, plan)
+    yield from _waits_of_injection(sight)
+    yield from _recent_failures(sight, plan)
     if not sight.views:
         words = (
             "no pod matches spec.selector" if view.selector is not None else "spec.selector selects nothing"
         )
         yield Wait(code=Code.NO_PODS, words=words, remedy="correct spec.selector, or the labels of the pods")
-    elif not _meant(sight):
+    elif not _selected_pods(sight):
         names = ", ".join(sorted({pod.namespace for pod in sight.views.values()})[:5])
-        words = f"{len(sight.views)} pods match spec.selector, but not their namespaces ({names})"
+        match = counted(len(sight.views), "pod matches", "pods match")
+        words = f"{match} spec.selector, but not their namespaces ({names})"
         remedy = "correct spec.namespaceSelector, or the labels of the namespaces"
         yield Wait(code=Code.NO_PODS, words=words, remedy=remedy)
 
 
-def _injection(sight: SidecarSight) -> Iterator[Wait]:
-    """Why new pods get other sidecars than the present ones, or are refused."""
+def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
+    """Yield why new pods get other sidecars than the present ones, or are refused."""
     view = sight.view
     assert view.spec is not None
-    if _is_injection_paused(sight):
+    if view.is_injection_paused:
         words = "injectionStrategy.paused: new pods get no sidecars"
         yield Wait(
             code=Code.INJECTION_PAUSED, words=words, remedy="set spec.injectionStrategy.paused to false"
@@ -154,22 +156,17 @@ def _injection(sight: SidecarSight) -> Iterator[Wait]:
         yield Wait(code=Code.INJECTION_FAILS, words=str(error), remedy=remedy)
 
 
-def _is_injection_paused(sight: SidecarSight) -> bool:
-    spec = sight.view.spec
-    return spec is not None and spec.injection_strategy is not None and spec.injection_strategy.paused
-
-
 _WARNINGS: Final = {
     "FailedInjection": (Code.INJECTION_FAILS, "correct what it names: until then such pods are refused"),
     "FailedUpgradeSidecar": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
     "ResetContainerFailed": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
     "FailedCreateRevision": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
 }
-"""Reasons of events → code and what a person can do."""
+"""Reasons of events, with code and remedy."""
 
 
-def _failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
-    """Failures in events that may still last."""
+def _recent_failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
+    """Yield failures in events that may still last."""
     for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         code, remedy = _WARNINGS[reason]
         if code != Code.WRITE_FAILED or plan.stages:
@@ -180,12 +177,12 @@ def _failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
 
 
 def why_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight) -> Wait:
-    """The plan's reason for a pod that it leaves alone, with what more is known."""
+    """Return the plan's reason for skipping a pod, with more details."""
     words = reason.message
     if reason.code == Code.NOT_IN_PLACE and (fields := _changed_fields(pod, sight)):
         words = f"{words} ({fields})"
     elif reason.code == Code.BUDGET:
-        busy = [pod.label for pod in sight.managed if pod.is_updated and not _serves(pod)]
+        busy = [pod.label for pod in sight.managed if pod.is_updated and not _is_serving(pod)]
         words += f" by {', '.join(busy[:5])}{' …' if len(busy) > 5 else ''}" if busy else ""
     return Wait(code=reason.code, words=words, pods=(pod.label,), remedy=remedy_of(reason))
 
@@ -196,13 +193,13 @@ def _changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
 
 
 def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
-    """Why a pod that has the present sidecars does not count as ready, and so holds others up."""
-    if _serves(pod):
+    """Yield why a pod with the present sidecars does not count as ready and therefore holds up others."""
+    if _is_serving(pod):
         return
     cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
     if cause is not None:
         wait = wait_of(cause, pod.label)
-        yield msgspec.structs.replace(wait, remedy=_remedy(cause, sight))
+        yield msgspec.structs.replace(wait, remedy=_remedy_of(cause, sight))
         return
     busy = next((pairs for pairs in pod.pairs if not pairs.is_idle), None)
     if busy is not None:
@@ -213,8 +210,8 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
 
 
-def _remedy(cause: WaitCause, sight: SidecarSight) -> str:
-    """Remedy for a sidecar, which stands in the SidecarSet and not in the pod's template."""
+def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
+    """Return the remedy for a sidecar, which the SidecarSet defines and not the pod's template."""
     contents = sight.view.contents
     if contents is None or cause.container not in sidecars_in_pod(contents.containers):
         return cause.remedy
@@ -255,9 +252,11 @@ def _rollback_to(sight: SidecarSight) -> int:
 
 
 def why_without(sight: SidecarSight) -> list[Wait]:
-    """Why pods that the SidecarSet selects do not have its sidecars, one by one."""
-    managed = {pod.label for pod in sight.managed}
-    return [_why_without(pod, sight) for label, pod in sorted(_meant(sight).items()) if label not in managed]
+    """Return a wait for each reason why selected pods do not have the sidecars."""
+    return [
+        Wait(code=reason.code, words=reason.message, pods=(label,), remedy=reason.remedy)
+        for label, reason in pods_without(sight.snapshot).items()
+    ]
 
 
 def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
@@ -265,51 +264,3 @@ def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
     yield from missed
     if sight.are_reviewed is False and any(wait.code == Code.NOT_INJECTED for wait in missed):
         yield unreviewed()
-
-
-def _why_without(pod: PodView, sight: SidecarSight) -> Wait:
-    view = sight.view
-    label = f"{pod.namespace}/{pod.name}"
-    canary = _canary_of(pod, sight)
-    if canary:
-        words = f"it has the sidecars of canary {canary}, which takes this one's place"
-        return Wait(code=Code.CANARY, words=words, pods=(label,))
-    if view.name in injected_sets(pod.annotations):
-        words = "it lists this SidecarSet, but lacks containers of it"
-    elif not _is_asked_about(pod.namespace, sight):
-        words = "webhooks are not asked about pods of its namespace"
-        remedy = "put it into another namespace" if pod.namespace in _never_asked(sight) else ""
-        remedy = remedy or "take the label control-plane=openkruise off the namespace"
-        return Wait(code=Code.NOT_INJECTED, words=words, pods=(label,), remedy=remedy)
-    elif pod.created_at is not None and pod.created_at < view.created_at:
-        words = "it was there before this SidecarSet, and sidecars come when a pod is created"
-    elif _is_injection_paused(sight):
-        return Wait(
-            code=Code.INJECTION_PAUSED, words="it was created while injection is paused", pods=(label,)
-        )
-    else:
-        words = (
-            "it was created without its sidecars: injection was paused, webhooks were not asked, "
-            "or its labels were others then"
-        )
-    return Wait(code=Code.NOT_INJECTED, words=words, pods=(label,), remedy=_RECREATE)
-
-
-def _canary_of(pod: PodView, sight: SidecarSight) -> str:
-    listed = injected_sets(pod.annotations)
-    result = (
-        sidecar_set.name
-        for sidecar_set in sight.sets
-        if sidecar_set.base == sight.view.name and sidecar_set.name in listed
-    )
-    return next(result, "")
-
-
-def _never_asked(sight: SidecarSight) -> tuple[str, ...]:
-    return ("kube-system", sight.own_namespace)
-
-
-def _is_asked_about(namespace: str, sight: SidecarSight) -> bool:
-    """As the namespace selector of the webhook has it (admission/reviewers.py)."""
-    labels = sight.namespaces.get(namespace) or {}
-    return namespace not in _never_asked(sight) and labels.get("control-plane") != "openkruise"

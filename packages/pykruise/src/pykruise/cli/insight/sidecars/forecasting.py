@@ -3,7 +3,8 @@ pods.
 
 manifest ──dry run──▶ SidecarSight as it would be ──▶ rounds of plan_sidecarset() ──▶ Outlook
 
-The order is that of the manager, whose plan is made again and again of pods that are taken as upgraded and ready.
+The order is the manager's own: the forecast makes the manager's plan repeatedly, and treats the planned pods as
+upgraded and ready each time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,38 +25,41 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
 
 MOST_ROUNDS = 500
-"""Batches that are worked out; a rollout that takes more goes on as it began."""
+"""Maximum number of batches in the forecast; a longer rollout continues in the same way."""
 
 
 async def forecast_sidecars(
     client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
-    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    """Read the objects and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
     verdict = await asked(client, SIDECAR_SETS, Key("", key.name), document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
     sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
-    batches, stays, is_cut = _rollout(sight)
+    batches, stays, is_cut = _forecast_rollout(sight)
     return Outlook(
         **verdict.about,
         batches=batches,
         stays=stays,
         new_pods=tuple(_new_pods(sight)),
-        notes=tuple(_notes(sight, batches, is_cut=is_cut)),
+        notes=tuple(_find_notes(sight, batches, is_cut=is_cut)),
     )
 
 
-# ── pods that are there ──────────────────────────────────────────────────────
+# ── existing pods ────────────────────────────────────────────────────────────
 
 
-def _rollout(sight: SidecarSight) -> tuple[tuple[OutlookBatch, ...], dict[str, tuple[str, ...]], bool]:
-    """The batches; the reasons of pods that are left; and whether there would be further batches."""
+def _forecast_rollout(
+    sight: SidecarSight,
+) -> tuple[tuple[OutlookBatch, ...], dict[str, tuple[str, ...]], bool]:
+    """Return the batches, the reasons of the remaining pods, and whether there would be further batches."""
     snapshot = sight.snapshot
     batches: list[OutlookBatch] = []
     plan = plan_sidecarset(snapshot)
@@ -72,19 +76,19 @@ def _rollout(sight: SidecarSight) -> tuple[tuple[OutlookBatch, ...], dict[str, t
             break
         fates = tuple(PodFate(pod=pod, do=do) for pod, do in doing.items())
         batches.append(OutlookBatch(number=len(batches) + 1, fates=fates))
-        pods = [_done(pod, doing.get(pod.label)) for pod in snapshot.pods]
+        pods = [_after_operation(pod, doing.get(pod.label)) for pod in snapshot.pods]
         snapshot = msgspec.structs.replace(snapshot, pods=pods)
         plan = plan_sidecarset(snapshot)
     after = msgspec.structs.replace(sight, snapshot=snapshot)
     return (
         tuple(batches),
-        by_reason(_stays(after, plan.skipped)),
+        by_reason(_unchanged_pods(after, plan.skipped)),
         bool(plan.stages) and len(batches) == MOST_ROUNDS,
     )
 
 
-def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
-    """The pod when that is over. One that was not ready before is taken as ready then."""
+def _after_operation(pod: ManagedPod, do: str | None) -> ManagedPod:
+    """Return the pod as it is after the operation, updated and ready; without an operation, the same pod."""
     if do is None:
         return pod
     pairs = tuple(msgspec.structs.replace(pair, other_image=pair.sidecar.empty_image) for pair in pod.pairs)
@@ -92,7 +96,7 @@ def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
     return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, pairs=pairs)
 
 
-def _stays(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
+def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
     for pod in sight.managed:
         if pod.label in skipped:
             wait = why_skipped(pod, skipped[pod.label], sight)
@@ -102,7 +106,7 @@ def _stays(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple
         yield from ((wait.words, pod) for pod in wait.pods)
 
 
-# ── pods that come ───────────────────────────────────────────────────────────
+# ── new pods ─────────────────────────────────────────────────────────────────
 
 
 def _new_pods(sight: SidecarSight) -> Iterator[str]:
@@ -123,14 +127,14 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
         yield f"get revision {contents.revision}, as injectionStrategy.revision says"
     elif choice is not None and choice.policy == PARTIAL and (choice.revision_name or choice.custom_version):
         yield "get these, but as many as updateStrategy keeps back get the revision of injectionStrategy.revision"
-    yield from _listed(contents)
+    yield from _describe_contents(contents)
 
 
-def _listed(contents: SidecarSetContents) -> Iterator[str]:
+def _describe_contents(contents: SidecarSetContents) -> Iterator[str]:
     for container in contents.init_containers:
-        yield _described(container, "init container")
+        yield _describe_sidecar(container, "init container")
     for container in contents.containers:
-        yield _described(container, "container")
+        yield _describe_sidecar(container, "container")
     annotations = [key for patch in contents.patch_pod_metadata for key in patch.annotations or {}]
     if annotations:
         yield f"annotations {', '.join(sorted(annotations))}"
@@ -138,7 +142,7 @@ def _listed(contents: SidecarSetContents) -> Iterator[str]:
         yield f"pull secrets {', '.join(str(secret.get('name')) for secret in contents.image_pull_secrets)}"
 
 
-def _described(sidecar: Sidecar, what: str) -> str:
+def _describe_sidecar(sidecar: Sidecar, what: str) -> str:
     place = "before" if sidecar.goes_before else "after"
     if sidecar.is_hot:
         first, second = hot_pair(sidecar.name)
@@ -147,15 +151,20 @@ def _described(sidecar: Sidecar, what: str) -> str:
     return f"{kind} {sidecar.name} ({sidecar.image}), {place} the pod's own"
 
 
-# ── what else ────────────────────────────────────────────────────────────────
+# ── further notes ────────────────────────────────────────────────────────────
 
 
-def _notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut: bool) -> Iterator[str]:
+def _find_notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut: bool) -> Iterator[str]:
     if is_cut:
         yield f"only the first {MOST_ROUNDS} batches are shown; the rest is alike"
     busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]
     if busy:
-        yield f"{len(busy)} pods have the present sidecars and are not ready: they count against maxUnavailable"
+        have = counted(
+            len(busy),
+            "pod has the present sidecars and is not ready: it counts",
+            "pods have the present sidecars and are not ready: they count",
+        )
+        yield f"{have} against maxUnavailable"
     if any(container.is_hot for container in (sight.view.contents.containers if sight.view.contents else ())):
         yield "hot sidecars: each upgrade is ended by one more write, when the new container serves"
     if batches:

@@ -1,9 +1,9 @@
-"""Reading what belongs to one SidecarSet, once: the pods it selects, the other SidecarSets, revisions, namespaces.
+"""Reading the objects around one SidecarSet once: selected pods, other SidecarSets, revisions, namespaces.
 
 Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SidecarSight, with the snapshot that its manager would
                                                             plan from
 
-Reads only.
+This module only reads.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pykruise.cli.insight.webhooks import events_about, reviews_pods
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.snapshot import SidecarSetSnapshot
+from pykruise.kinds.sidecarset.snapshot import SidecarSetSnapshot, canaries_of
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.client.client import Client
@@ -31,34 +31,34 @@ from pykruise.runtime.listed_objects import Only
 from pykruise.runtime.views import Views
 
 EVENTS_IN = "default"
-"""Where events about objects without a namespace are."""
+"""Namespace of events about objects without a namespace."""
 
 
 _NONE: Final = "a,!a"
-"""A selector of nothing."""
+"""A label selector that matches nothing."""
 
 
 class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
-    """One SidecarSet as it is now, or would be."""
+    """One SidecarSet as it is now, or as it would be after a change."""
 
     document: Document
     snapshot: SidecarSetSnapshot
     pods: Mapping[str, Document]
-    """Active pods that its selector means, in whichever namespace, by `namespace/name`."""
+    """Active pods that the SidecarSet selects, in all namespaces, by `namespace/name`."""
     views: Mapping[str, PodView]
-    """The same, as managers see them."""
+    """The same pods as managers see them."""
     sets: Sequence[SidecarSetView] = ()
-    """All SidecarSets, this one too."""
+    """All SidecarSets, including this one."""
     namespaces: Mapping[str, Mapping[str, str]] = {}
     """Labels of namespaces, by name."""
     revisions: Sequence[RevisionView] = ()
-    """Stored ones that carry its name."""
+    """Stored revisions that carry its name."""
     events: Sequence[Document] = ()
-    """About it, oldest first; empty also when they may not be read."""
+    """Events about it, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
-    """Whether API servers show new pods to webhooks; None: that may not be read."""
+    """Whether API servers send new pods to webhooks; None: the user may not read the configuration."""
     own_namespace: str = ""
-    """Namespace of the manager: webhooks do not review its pods."""
+    """Namespace of the manager: webhooks do not review pods in it."""
 
     @property
     def view(self) -> SidecarSetView:
@@ -71,14 +71,14 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
         return self.snapshot.pods
 
     def selects_namespace(self, name: str) -> bool:
-        """Whether its pods of this namespace are meant."""
+        """Whether the SidecarSet selects pods of this namespace."""
         return self.view.selects_namespace(name, self.namespaces.get(name))
 
 
 async def look_at(
     client: Client, name: str, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SidecarSight:
-    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    """Read one SidecarSet. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
     document = decode(await client.get(SIDECAR_SETS, "", name))
     return await sight_of(client, document, now=now, settings=settings)
 
@@ -86,10 +86,10 @@ async def look_at(
 async def sight_of(
     client: Client, document: Document, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SidecarSight:
-    """The same of a document that may not be stored, with what is there around it."""
+    """Build the SidecarSight of a document, which need not be stored, with the objects around it."""
     settings = settings or ManagerSettings()
     view = project_sidecarset(encode(document))
-    # Pods of another selector are none of its business, and in large clusters they are many.
+    # Only pods that the selector matches are read, because large clusters have many others.
     selector = str(view.selector) if view.selector is not None else _NONE
     only: dict[Views[Any], Only] = {
         POD_VIEWS: Only(label_selector=selector),
@@ -106,12 +106,13 @@ async def sight_of(
     pods = sight.listed[POD_VIEWS]
     active = {f"{pod.namespace}/{pod.name}": pod for pod in pods.values() if pod.is_active}
     documents = {f"{doc['metadata']['namespace']}/{doc['metadata']['name']}": doc for doc in pods.documents()}
+    known = [project_sidecarset(item) for item in sets.items]
     return SidecarSight(
         document=document,
-        snapshot=sight.snapshot,
+        snapshot=msgspec.structs.replace(sight.snapshot, canaries=canaries_of(view, known)),
         pods={label: documents[label] for label in active},
         views=active,
-        sets=[project_sidecarset(item) for item in sets.items],
+        sets=known,
         namespaces={item.name: item.labels for item in sight.listed[NAMESPACE_VIEWS].values()},
         revisions=sight.listed[REVISION_VIEWS].values(),
         events=events,

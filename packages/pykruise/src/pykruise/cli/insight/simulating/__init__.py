@@ -1,14 +1,13 @@
-"""Letting time run in a copy: a workload plays its rollout in a sandbox of its own, in virtual time.
+"""Simulation of a workload's rollout in a sandbox of its own, in virtual time.
 
 Play (objects, a change, how nodes behave) ──▶ play() ──▶ Played: what was done when, samples, extremes
 
-values.py   what goes in and what comes out      cluster_copy.py     the cluster of a play
-record.py   what is seen of its pods             simulation_run.py      one play from its begin to its end
-other_actors.py   what happens besides: drains, hooks, pods that fail
+values.py   inputs and results                   cluster_copy.py     the cluster of a simulation
+record.py   record of its pods                   simulation_run.py   one simulation from begin to end
+other_actors.py   other actors: drains, hooks, pods that fail
 
-An hour of ten pods takes less than half a second. Equal plays give equal results: `seed` decides names, delays and
-who fails. Who does it is the real manager with the real caches and kubelets on paper; nothing is modelled a second
-time.
+An hour of ten pods takes less than half a second. Equal inputs give equal results: `seed` decides names, delays and
+failures. The real manager does the work, with real caches and simulated kubelets; no logic exists twice.
 """
 
 from pykruise.cli.insight.simulating.nodes import nodes_in, nodes_of_subsets, room_for

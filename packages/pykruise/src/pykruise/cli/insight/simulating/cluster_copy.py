@@ -1,10 +1,11 @@
-"""The cluster of a play: as little of one as the play needs, so that an hour of it takes no time.
+"""The cluster of a simulation, reduced to the parts that it needs, so that an hour takes almost no time.
 
 Play ──▶ made() ──▶ Cluster (with webhooks that do what the manager's do, CRDs, and what was there before)
                 ──▶ Manager over a marked transport
 
-What plays no part is left out: managedFields, heartbeats, events that are never read, controllers of objects that are
-not there, mirrors of them, statuses in between, bookmarks and ends of watches, versions of kinds that are never read.
+The copy leaves out everything without effect: managedFields, heartbeats, events that are never read, controllers and
+mirrors of absent objects, intermediate statuses, bookmarks and ends of watches, versions of kinds that are never
+read.
 """
 
 import random
@@ -54,7 +55,7 @@ from pykruise.sandbox.nodes.pod_state import KubeletSettings
 MANAGER_USER: Final = "system:serviceaccount:kruise-system:kruise-manager"
 
 STATUS_EVERY_S: Final = 300.0
-"""How often the manager writes a status that keeps changing, where it is not read before the end."""
+"""Interval at which the manager writes a status that keeps changing and that nothing reads before the end."""
 
 _OF_CLAIMS: Final = ("claims", "ephemeral-volumes", "storage-class", "volumes")
 _OF_WORKLOADS: Final = ("deployments", "replicasets", "statefulsets")
@@ -62,29 +63,35 @@ _OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-evic
 
 
 def made(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -> Cluster:
-    """The cluster, not started yet, without its kinds and objects."""
+    """Return the cluster, not yet started, without its kinds and objects."""
     has_claims = _has_claims(given)
     is_copy = bool(given.world.nodes)
     settings = ClusterSettings(
         kubernetes=given.settings.kubernetes or NEWEST_MINOR,
         nodes=0 if given.world.nodes else given.nodes,
-        kubelet=_kubelet(given),
+        kubelet=_kubelet_settings(given),
         tracks_fields=False,
         steady_watches=True,
-        # Volumes and service accounts of the cluster are not copied.
+        # The copy has no volumes and no service accounts of the cluster.
         waits_for_volumes=False,
         checks_accounts=False,
-        # Nodes of a copy may be lost already; those that are made are well all the time.
+        # Copied nodes may already be lost; new nodes are always healthy.
         controllers=(
             *(_OF_CLAIMS if has_claims else ()),
             *(_OF_NODES if is_copy or given.node_changes else ()),
             *(_OF_WORKLOADS if given.united is not None else ()),
         ),
-        collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource, *_made_of(given))
+        collected=(
+            PODS,
+            CONTROLLER_REVISIONS,
+            PERSISTENT_VOLUME_CLAIMS,
+            kind.resource,
+            *_created_kinds(given),
+        )
         if has_claims or is_copy or isinstance(kind.insight, JobInsight) or given.united is not None
         else (),
     )
-    # Reviews begin once the cluster is there.
+    # Reviews begin after the cluster exists.
     return (
         cluster := Cluster(
             settings,
@@ -93,18 +100,18 @@ def made(given: Play, kind: Kind, record: PlayRecord, *, clock: Clock) -> Cluste
             storage=_RecordedStorage(record),
             reviewers=()
             if given.is_admitted
-            else _reviewers(lambda: cluster.client, clock, given, kind, record),
+            else _build_reviewers(lambda: cluster.client, clock, given, kind, record),
         )
     )
 
 
-def _made_of(given: Play) -> Sequence[Resource]:
-    """Kinds that a UnitedDeployment creates, and kinds that those create."""
+def _created_kinds(given: Play) -> Sequence[Resource]:
+    """Return the kinds that a UnitedDeployment creates, and the kinds that those create."""
     return (*TEMPLATES.values(), REPLICA_SETS) if given.united is not None else ()
 
 
 def _workloads(given: Play) -> list[Document]:
-    """The workload in all its forms; of a UnitedDeployment, its templates."""
+    """Return all given versions of the workload, or of a UnitedDeployment's templates."""
     workloads = [entry for entry in (given.first, given.change, given.world.workload) if entry is not None]
     if given.united is None:
         return workloads
@@ -130,10 +137,10 @@ def _has_claims(given: Play) -> bool:
     )
 
 
-def _reviewers(
+def _build_reviewers(
     client: Callable[[], Client], clock: Clock, given: Play, kind: Kind, record: PlayRecord
 ) -> Sequence[ReviewRule]:
-    """The manager's webhooks, in process."""
+    """Return the manager's webhooks, in process."""
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
     place = ReaderPlace(client=client, namespace=namespace, clock=clock, rng=rng)
     taking_part = {beside.name for beside in (*kinds_beside(given), kind)}
@@ -150,12 +157,14 @@ def _reviewers(
 
 
 def kinds_beside(given: Play) -> tuple[Kind, ...]:
-    """The kinds that take part in admission of pods, and whose objects stand beside the workload."""
+    """Return the kinds that take part in admission of pods and have objects in the simulation besides the workload."""
     return tuple(kind for kind, steps in pod_kinds() if steps.reads is not None and given.has(kind.resource))
 
 
-def _kubelet(given: Play) -> KubeletSettings:
-    """A spread of readiness is a spread of start times: that is what differs from pod to pod."""
+def _kubelet_settings(given: Play) -> KubeletSettings:
+    """Return kubelet settings that vary the start time of pods, because the given range of readiness times is the
+    difference between pods.
+    """
     least, most = given.ready_after_s
     start_s = max(least, 0.01)
     return KubeletSettings(
@@ -169,8 +178,9 @@ def _kubelet(given: Play) -> KubeletSettings:
 
 
 def has_quiet_status(given: Play) -> bool:
-    """Whether statuses are not read before the end. Admission reads those that it writes too, a UnitedDeployment those
-    of its workloads; a copy must do just what its original does."""
+    """Whether nothing reads statuses before the end. Admission reads statuses that it also writes, a UnitedDeployment
+    reads those of its workloads, and a copy must behave exactly like its original.
+    """
     is_read = given.united is not None or any(
         kind.control is not None and kind.control.is_status_shared for kind in kinds_beside(given)
     )
@@ -178,7 +188,7 @@ def has_quiet_status(given: Play) -> bool:
 
 
 def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
-    """The kinds that take part."""
+    """Return the resources of the kinds that take part."""
     return (
         kind.resource,
         *((CLONE_SETS, ADVANCED_STATEFUL_SETS) if given.united is not None else ()),
@@ -187,10 +197,10 @@ def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
 
 
 async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
-    """Make the cluster know the kinds, and what is there before the change."""
+    """Define the kinds in the cluster and restore the objects that existed before the change."""
     resources = {*resources_of(given, kind), *_read_beside(given)}
     for crd in crds_of(resources, described=False):
-        # No client here speaks another version than the one that is stored.
+        # All clients here use the stored version only.
         crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["storage"]]
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
     world, server = given.world, cluster.server
@@ -210,7 +220,7 @@ async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
 
 
 def _read_beside(given: Play) -> set[Resource]:
-    """The kinds that controllers of what stands beside the workload read: those of workloads, for one."""
+    """Return the kinds that controllers of the other objects read, such as kinds of workloads."""
     return {
         views.resource
         for kind in kinds_beside(given)
@@ -221,7 +231,7 @@ def _read_beside(given: Play) -> set[Resource]:
 
 
 async def populate(client: Client, given: Play) -> None:
-    """Namespaces, once the cluster runs."""
+    """Create the namespaces in the running cluster."""
     names = {given.namespace, *((given.settings.own_namespace,) if given.beside or given.sidecars else ())}
     for name in sorted(names - {"default", "kube-system"}):
         try:
@@ -231,9 +241,9 @@ async def populate(client: Client, given: Play) -> None:
 
 
 def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Manager:
-    """The real one, for the kinds that take part."""
+    """Return the real manager for the kinds that take part."""
     resources = resources_of(given, kind)
-    of_pods = _of_pods(given)
+    of_pods = _kinds_for_templates(given)
     transport = _Marked(cluster.transport_for(MANAGER_USER))
     tuning: Tuning = given.settings.tuning
     if has_quiet_status(given):
@@ -249,8 +259,8 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
     )
 
 
-def _of_pods(given: Play) -> Collection[str]:
-    """Names of the kinds whose controllers take part for the sake of what pods ask for."""
+def _kinds_for_templates(given: Play) -> Collection[str]:
+    """Return names of the kinds whose controllers take part because pod templates need them."""
     templates = [get_path(workload, "spec", "template", default={}) for workload in _workloads(given)]
     return {
         kind.name
@@ -263,7 +273,9 @@ _EVENTS: Final = f"/{EVENTS.plural}"
 
 
 class _Marked(WrappedTransport):
-    """The manager's transport: what is stored meanwhile is its doing. Its events are not kept: they are never read."""
+    """The manager's transport: marks each of its writes as an action of the manager. It drops events, because nothing
+    reads them.
+    """
 
     async def request(self, request: Request, /) -> Response:
         if request.method == "GET":
@@ -275,7 +287,7 @@ class _Marked(WrappedTransport):
 
 
 class _RecordedStorage(MemoryStorage):
-    """Tells of every commit, in the step in which it is made."""
+    """Storage that reports every commit to the record, synchronously."""
 
     def __init__(self, record: PlayRecord) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The nodes of a play: as manifests say, as subsets need them, or with room for everything."""
+"""Nodes of a simulation: from manifests, from the needs of subsets, or with unlimited room."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from pykruise.sandbox.nodes.specs import NodeSpec, node_specs
 
 
 def room_for(names: Sequence[str]) -> list[NodeSpec]:
-    """Nodes of these names with room for everything: what else runs on them is not known here."""
+    """Return nodes with these names and unlimited room, because their other load is unknown."""
     return [NodeSpec(name=name, cpu="100000", memory="1000Ti", pods=100_000) for name in names]
 
 
 def nodes_in(documents: Sequence[Document]) -> list[NodeSpec]:
-    """The Nodes among these documents, with their labels, taints and what they can be asked for."""
+    """Return the Nodes among these documents, with their labels, taints and allocatable resources."""
     return [
         _node(document)
         for document in documents
@@ -43,13 +43,15 @@ def _node(document: Document) -> NodeSpec:
 
 
 def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[NodeSpec], dict[str, list[str]]]:
-    """`count` nodes, or one for each subset where these are more, that take turns in the labels that subsets of
-    these WorkloadSpreads or UnitedDeployments require; and the nodes by subset. No subset requires any: none."""
+    """Return `count` nodes, or one for each subset when these are more, with the nodes by subset. The nodes get the
+    labels that the subsets of these WorkloadSpreads or UnitedDeployments require, subset after subset in rotation.
+    Return nothing when no subset requires labels.
+    """
     wanted = [
         (str(subset.get("name")), labels)
         for spread in spreads
-        for subset in _subsets(spread)
-        if (labels := _required(subset))
+        for subset in _subsets_of(spread)
+        if (labels := _required_labels(subset))
     ]
     if not wanted:
         return [], {}
@@ -62,13 +64,15 @@ def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[Node
     return nodes, by_subset
 
 
-def _subsets(document: Document) -> Sequence[Document]:
+def _subsets_of(document: Document) -> Sequence[Document]:
     result = get_path(document, "spec", "subsets", default=None)
     return result or get_path(document, "spec", "topology", "subsets", default=None) or ()
 
 
-def _required(subset: Mapping[str, Any]) -> dict[str, str]:
-    """Labels that let a node be of the subset, as far as one value or mere presence is asked for."""
+def _required_labels(subset: Mapping[str, Any]) -> dict[str, str]:
+    """Return labels that make a node match the subset. Only the operators In and Exists are supported; of several
+    values the first is taken.
+    """
     fields = ("requiredNodeSelectorTerm", "requiredNodeSelector", "nodeSelectorTerm")
     term: Mapping[str, Any] = next((subset[field] for field in fields if subset.get(field)), {})
     asked = term.get("matchExpressions") or ()

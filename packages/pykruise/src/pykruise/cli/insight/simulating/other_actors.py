@@ -27,11 +27,11 @@ from pykruise.sandbox.nodes.specs import node_specs
 _HOOKED = (LifecycleState.PREPARING_DELETE, LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATED)
 
 AGAIN_S: Final = 5.0
-"""How often `kubectl drain` tries again to evict a pod that a budget keeps."""
+"""Seconds after which `kubectl drain` retries the eviction of a pod that a budget protects."""
 
 
 class Others:
-    """All actors but the manager. `is_job`: pods run to their end."""
+    """All actors except the manager. `is_job`: pods run to completion."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Others:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """The change is made: drains are due from here on."""
+        """Start the drains, node changes and outages; call it after the change is made."""
         for drain in self._given.drains:
-            self._run(self._drain(drain))
+            self._start(self._drain(drain))
         for change in self._given.node_changes:
-            self._run(self._change_node(change))
+            self._start(self._change_node(change))
         for outage in self._given.outages:
-            self._run(self._lose(outage))
+            self._start(self._run_outage(outage))
 
     def end(self) -> None:
         """End all actions."""
@@ -68,7 +68,7 @@ class Others:
             task.cancel()
 
     def see(self, before: PodView | None, after: PodView | None) -> None:
-        """A pod has changed."""
+        """Handle the change of a pod."""
         if after is None:
             return
         if self._is_job:
@@ -77,7 +77,7 @@ class Others:
         elif self._record.has_begun and self._given.fail_share > 0:
             self._fail_by_chance(before, after)
         if self._given.hooks_released_after_s is not None and after.state in _HOOKED:
-            self._run(self._serve_hook(after, self._given.hooks_released_after_s))
+            self._start(self._serve_hook(after, self._given.hooks_released_after_s))
 
     def _fail_by_chance(self, before: PodView | None, after: PodView) -> None:
         if before is not None and self._record.revision_of(before) == self._record.revision_of(after):
@@ -93,7 +93,7 @@ class Others:
         self._rules.append(Rule(pod=pod.name, exit_code=int(fails), after_s=after_s))
         self._kubelets.set_rules(self._rules)
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -112,7 +112,9 @@ class Others:
             await asyncio.sleep(AGAIN_S)
 
     async def _evict(self, pod: PodView) -> ApiError | None:
-        """Error that refuses the eviction; None: none, or a budget, which is counted separately."""
+        """Evict a pod and return the error that refuses the eviction; None: no error, or a budget refused it, which
+        is counted separately.
+        """
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
         kept = self._record.kept.total()
         try:
@@ -134,14 +136,14 @@ class Others:
         await self._client.delete(NODES, "", change.node)
         self._record.tell(f"{change.node} leaves")
 
-    async def _lose(self, outage: Outage) -> None:
+    async def _run_outage(self, outage: Outage) -> None:
         await asyncio.sleep(outage.at_s)
         self._record.tell(f"the nodes of {outage.name} are gone: {', '.join(outage.nodes)}")
         for node in outage.nodes:
             await self._cordon(node, is_on=True)
         for pod in list(self._record.pods.values()):
             if pod.node_name in outage.nodes and not pod.is_deleting:
-                with suppress(ApiError):  # gone meanwhile
+                with suppress(ApiError):  # deleted meanwhile
                     await self._client.delete(PODS, pod.namespace, pod.name, grace_period_s=0)
         if outage.until_s is None:
             return
@@ -155,7 +157,7 @@ class Others:
         await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
 
     async def _serve_hook(self, pod: PodView, after_s: float) -> None:
-        """Acts as a hook's owner: removes the hook from a pod that prepares, and sets it on an updated pod."""
+        """Act as a hook's owner: remove the hook from a pod that prepares, and set it on an updated pod."""
         await asyncio.sleep(after_s)
         latest = self._record.pods.get(pod.uid)
         owner = pod.controller.name if pod.controller else ""
@@ -179,9 +181,9 @@ class Others:
                 PODS, pod.namespace, pod.name, {"metadata": metadata}, patch_type=PatchType.MERGE
             )
         except ApiError:
-            return  # gone meanwhile
+            return  # deleted meanwhile
 
 
 def _is_on(pod: PodView, node: str) -> bool:
-    """Whether a drain of the node still has to evict it."""
+    """Whether a drain of the node must still evict the pod."""
     return pod.node_name == node and pod.is_active

@@ -2,7 +2,7 @@
 
 storage ──on_pod(), on_claim()──▶ Record ──▶ actions, samples, events, restarts
 
-`acting()` says who acts: what is stored while it holds is the manager's doing.
+`acting()` marks the actor: writes inside its context are the manager's.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
 
 @contextmanager
 def acting() -> Iterator[None]:
-    """Marks everything that is stored meanwhile as the manager's action."""
+    """Mark every write inside this context as an action of the manager."""
     token = _IS_MANAGER.set(True)
     try:
         yield
@@ -40,9 +40,9 @@ def acting() -> Iterator[None]:
 
 class PlayRecord:
     """Record of one simulation. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's.
-    `is_job`: pods that have ended count too.
+    `is_job`: finished pods count too.
 
-    `on_change` gets every pod that changed, before and after.
+    `on_change` is called with every changed pod, before and after the change.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class PlayRecord:
         self._has_moved = True
         self._zero: float | None = None
         self._counted: dict[str, tuple[str, str, bool]] = {}
-        """Active pods by UID as they are counted: revision, subset, and whether the pod is available."""
+        """Active pods by UID with the values that are counted: revision, subset, and whether the pod is available."""
         self._revisions: Counter[str] = Counter()
         self._subsets: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
@@ -72,9 +72,9 @@ class PlayRecord:
         self.events: list[tuple[float, str]] = []
         self.restarts = 0
         self.kept: Counter[tuple[str, str, str]] = Counter()
-        """Requests that objects refused for the sake of a pod, by kind, name and pod."""
+        """Number of refused requests by kind and name of the refusing object, and by pod."""
         self.last = 0.0
-        """When a pod changed last, in the loop's time."""
+        """Time of a pod's last change, in the loop's time."""
 
     @property
     def has_begun(self) -> bool:
@@ -83,11 +83,11 @@ class PlayRecord:
 
     @property
     def duration_s(self) -> float:
-        """From the change to the last one of a pod."""
+        """Seconds from the change to the last change of a pod."""
         return max(self.last - (self._zero or 0.0), 0.0)
 
     def begin(self) -> None:
-        """The clock of the result starts; the pods there are so far are the starting point."""
+        """Start the clock of the result; the existing pods are the starting point."""
         self._zero = self.last = loop_time()
         self.actions.clear()
         self.events.clear()
@@ -96,14 +96,16 @@ class PlayRecord:
         self.kept.clear()
         self._batch = 0
         self._has_moved = True
-        self._sample()
+        self._record_sample()
 
     def tell(self, what: str) -> None:
-        """Something happens besides."""
-        self.events.append((self._at(), what))
+        """Record an event."""
+        self.events.append((self._elapsed(), what))
 
     def keep(self, _component: str, report: StepReport) -> None:
-        """An object refused to let a pod go; recorded once."""
+        """Record that an object refused a request to protect a pod. Every refusal is counted, and the first one
+        becomes an event.
+        """
         prevented = report.prevented
         if prevented is None:
             return
@@ -113,9 +115,10 @@ class PlayRecord:
             self.tell(f"{prevented.pod} is kept by {prevented.kind} {prevented.name}")
 
     def revision_of(self, pod: PodView) -> str:
-        """The revision that the play is about."""
+        """Return the hash of the pod's revision: of the SidecarSet, the UnitedDeployment or the workload."""
         if not self._sidecars:
-            # Of a UnitedDeployment: each of its workloads has revisions of its own.
+            # Each workload of a UnitedDeployment has its own revisions, so the label of the UnitedDeployment comes
+            # first.
             united = pod.labels.get(REVISION_LABEL)
             return str(short_hash(united) if united else pod.revision)
         try:
@@ -126,11 +129,11 @@ class PlayRecord:
         return short_hash(record.revision) if record is not None else ""
 
     def on_pod(self, change: StorageChange) -> None:
-        """A pod was stored or removed."""
+        """Handle a pod that was stored or removed."""
         try:
             now = loop_time()
         except RuntimeError:
-            return  # what is there before the play
+            return  # it existed before the simulation
         stored = change.new or change.old
         assert stored is not None
         before = self.pods.get(stored.uid)
@@ -148,44 +151,44 @@ class PlayRecord:
         else:
             self._note_event(before, after)
         self._on_change(before, after)
-        self._sample()
+        self._record_sample()
 
     def on_claim(self, change: StorageChange) -> None:
-        """A claim was stored or removed."""
+        """Handle a PVC that was stored or removed."""
         if change.old is not None and change.new is not None:
             return
         stored = change.new or change.old
         assert stored is not None
         do = "create claim" if change.old is None else "delete claim"
-        self.actions.append(PlayAction(at_s=self._at(), batch=self._batch, do=do, name=stored.key.name))
+        self.actions.append(PlayAction(at_s=self._elapsed(), batch=self._batch, do=do, name=stored.key.name))
 
-    # ── inside ───────────────────────────────────────────────────────────────
+    # ── internals ────────────────────────────────────────────────────────────
 
-    def _at(self) -> float:
+    def _elapsed(self) -> float:
         return round(loop_time() - (self._zero or 0.0), 3)
 
     def _note_operation(self, before: PodView | None, after: PodView | None) -> None:
         if before is None and after is not None:
-            self._act("create", after)
+            self._record_action("create", after)
         elif before is not None and not before.is_deleting and (after is None or after.is_deleting):
-            self._act("delete", before)
+            self._record_action("delete", before)
         elif before is not None and after is not None:
             if before.revision != after.revision:
-                self._act("update in place", after)
+                self._record_action("update in place", after)
             elif self.revision_of(before) != self.revision_of(after):
-                self._act("upgrade sidecars", after)
+                self._record_action("upgrade sidecars", after)
             elif after.state != before.state and after.state == LifecycleState.PREPARING_DELETE:
-                self._act("prepare deletion", after)
+                self._record_action("prepare deletion", after)
             elif after.state != before.state and after.state == LifecycleState.PREPARING_UPDATE:
-                self._act("prepare update", after)
+                self._record_action("prepare update", after)
 
-    def _act(self, do: str, pod: PodView) -> None:
+    def _record_action(self, do: str, pod: PodView) -> None:
         if self._has_moved:
             self._batch += 1
             self._has_moved = False
         self.actions.append(
             PlayAction(
-                at_s=self._at(),
+                at_s=self._elapsed(),
                 batch=self._batch,
                 do=do,
                 name=pod.name,
@@ -209,11 +212,11 @@ class PlayRecord:
             self.tell(f"{after.name} on {after.node_name} has {after.phase.lower()}")
         self.restarts += max(_restart_count(after) - _restart_count(before), 0)
 
-    def _sample(self) -> None:
+    def _record_sample(self) -> None:
         if self._zero is None:
             return
         sample = Sample(
-            at_s=self._at(),
+            at_s=self._elapsed(),
             revisions=dict(+self._revisions),
             available=self._available,
             subsets=dict(+self._subsets),
@@ -226,7 +229,7 @@ class PlayRecord:
             self.samples.append(sample)
 
     def _count(self, uid: str, pod: PodView | None) -> None:
-        """Count the pod as it is now, and no longer as it was."""
+        """Replace the old values of a pod in the counts with its present values."""
         if self._is_job:
             self._ended = Counter(pod.phase for pod in self.pods.values() if pod.phase in FINISHED)
         new: tuple[str, str, bool] | None = None
@@ -245,13 +248,13 @@ class PlayRecord:
 
 
 def _subset_of(pod: PodView) -> str:
-    """The subset of a WorkloadSpread or UnitedDeployment that it is in; empty: none."""
+    """Return the pod's subset of a WorkloadSpread or UnitedDeployment; empty: none."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
     return matched.subset if matched is not None else pod.labels.get(SUBSET_LABEL, "")
 
 
 def loop_time() -> float:
-    """Now, in the loop's time."""
+    """Return the loop's current time."""
     return asyncio.get_running_loop().time()
 
 

@@ -1,10 +1,11 @@
-"""A month of a clock in a moment: a kind that makes objects by a schedule, played on paper.
+"""Simulation of a kind that creates objects on a schedule; a month takes a moment.
 
-ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: what becomes of each time
+ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: what becomes of each
+time
 
-Plans are the manager's own, of snapshots that the kind's own function takes. On paper are the API server, which does
-what a plan says, and what is made: it runs for a while, and ends. Time goes from one moment at which something
-happens to the next, so a month costs what its runs cost.
+Plans are the manager's own, from snapshots that the kind's own function builds. The API server and the created
+objects are simulated: the API server carries out each plan, and a created object runs for some time and ends. Time
+jumps from one event to the next, so the cost of a month depends on its number of runs.
 """
 
 import heapq
@@ -35,26 +36,26 @@ from pykruise.runtime.views import Views
 T = TypeVar("T", bound=Projected)
 
 LAG_S: Final = 0.05
-"""So long after a time of the schedule a manager looks at it."""
+"""Seconds after a time of the schedule at which the manager reconciles."""
 
 MOST_LOOKS: Final = 10
-"""So many plans come to rest at one moment, or never do."""
+"""Maximum number of plans at one moment; a plan that still has writes after that many is not settled."""
 
 
 class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
-    """One play. Times are in seconds."""
+    """Input of one simulation. Times are in seconds."""
 
     kind: Kind
     document: Document
     """The object as it is stored."""
     made: Sequence[Document] = ()
-    """Objects that were created until now, as stored."""
+    """Objects that exist before the simulation, as stored."""
     start: Instant
     for_s: float
     takes_s: tuple[float, float] = (1.0, 1.0)
-    """How long what is made runs: at least, at most."""
+    """Minimum and maximum seconds that a created object runs."""
     fail_share: float = 0.0
-    """Share of what is made that fails."""
+    """Share of the created objects that fail."""
     seed: int = 1
     settings: ManagerSettings = ManagerSettings()
 
@@ -68,14 +69,14 @@ class TickFate(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """Name of the created object."""
     late_s: float = 0.0
-    """How long after its time it is made."""
+    """Delay of the creation after the scheduled time, in seconds."""
     ending: str = ""
     """succeeded, failed, replaced, active (at the end of the play)."""
     ended: str = ""
     replaces: tuple[str, ...] = ()
-    """Object that was deleted to make room."""
+    """Objects that were deleted to make room."""
     code: str = ""
-    """Why it is skipped, in one word."""
+    """Reason for skipping the time, in one word."""
     why: str = ""
 
 
@@ -83,26 +84,26 @@ class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a simulation."""
 
     refused: tuple[str, ...] = ()
-    """Why the object was not taken; then nothing else is here."""
+    """Errors with which admission refused the object; then all other fields are empty."""
     begin: str = ""
     zone: str = ""
-    """Whose clocks the schedule follows; empty: UTC."""
+    """Time zone of the schedule; empty: UTC."""
     fates: tuple[TickFate, ...] = ()
     most_active: int = 0
-    """Objects that ran at the same time, at most."""
+    """Maximum number of objects that ran at the same time."""
     tidied: int = 0
-    """Objects that were deleted beyond the limits of the history."""
+    """Number of objects that were deleted beyond the limits of the history."""
     waiting: str = ""
     """Last reason for waiting."""
 
 
 def play_clock(given: ClockPlay) -> ClockPlayed:
-    """Play it to the end."""
+    """Run the simulation to its end."""
     return _Stage(given).played()
 
 
 class _Paper(Generic[T]):
-    """A `plans.read.Mirror` of what is on paper."""
+    """A `plans.read.Mirror` of simulated objects."""
 
     synced = True
 
@@ -112,38 +113,38 @@ class _Paper(Generic[T]):
         self._found: dict[Key, T] = {}
 
     def put(self, document: Document) -> None:
-        """Stored, or stored anew."""
+        """Store or replace an object."""
         view = self._project(encode(document))
         self._found[Key(view.namespace, view.name)] = view
 
     def remove(self, key: Key) -> None:
-        """Gone."""
+        """Remove an object."""
         self._found.pop(key, None)
 
     async def wait_served(self) -> bool:
-        """Nothing to wait for."""
+        """Return immediately; a simulated mirror is always in sync."""
         return True
 
     def get(self, key: Key) -> T | None:
-        """One of them."""
+        """Return the object with this key; None: there is none."""
         return self._found.get(key)
 
     def values(self) -> Sequence[T]:
-        """All of them."""
+        """Return all objects."""
         return tuple(self._found.values())
 
     def by_index(self, index: str, value: Hashable) -> Sequence[T]:
-        """Objects with this index value."""
+        """Return objects with this index value."""
         values_of = self._indexes[index]
         return [item for item in self._found.values() if value in values_of(item)]
 
     def count(self, index: str, value: Hashable) -> int:
-        """How many have this value."""
+        """Return the number of objects with this index value."""
         return len(self.by_index(index, value))
 
 
 class _Run(msgspec.Struct, kw_only=True):
-    """Something that was made, on its way."""
+    """A created object that runs or has ended."""
 
     document: Document
     tick: Instant
@@ -153,11 +154,11 @@ class _Run(msgspec.Struct, kw_only=True):
     ended: Instant | None = None
     ending: str = "active"
     was_there: bool = False
-    """Made before the play began."""
+    """Whether the object existed before the simulation."""
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """Reason in a plan for creating nothing."""
+    """Reason for which a plan created nothing."""
 
     at: Instant
     code: str
@@ -165,7 +166,7 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Stage:
-    """One play under way."""
+    """One running simulation."""
 
     def __init__(self, given: ClockPlay) -> None:
         control, insight = given.kind.control, given.kind.insight
@@ -193,13 +194,13 @@ class _Stage:
         self._tidied = 0
 
     def played(self) -> ClockPlayed:
-        """From begin to end."""
+        """Run from begin to end and return the result."""
         given = self._given
         self._store(given.document)
         for entry in given.made:
             self._take_over(entry)
         until = given.start + given.for_s
-        before = self._snapshot()
+        before = self._take_snapshot()
         ticks = list(self._insight.ticks(before, until))
         waiting = ""
         while self._now <= until + LAG_S:
@@ -207,7 +208,7 @@ class _Stage:
             waiting = plan.waiting.message if plan.waiting is not None else ""
             self._pass_time(plan)
         runs = [*self._past, *self._runs.values()]
-        fates = [*map(self._fate, runs), *self._skipped(ticks, {run.tick for run in runs})]
+        fates = [*map(self._fate_of, runs), *self._skipped_ticks(ticks, {run.tick for run in runs})]
         return ClockPlayed(
             begin=format_time(given.start),
             zone=self._insight.zone(before),
@@ -220,34 +221,34 @@ class _Stage:
     # ── time ─────────────────────────────────────────────────────────────────
 
     def _settle(self) -> Plan:
-        """Carry out plans until nothing is left to do at this moment; the last one."""
+        """Carry out plans until nothing is left to do at this moment, and return the last plan."""
         for _ in range(MOST_LOOKS):
-            plan = self._control.plan(self._snapshot())
-            self._note(plan)
+            plan = self._control.plan(self._take_snapshot())
+            self._note_reason(plan)
             self._carry_out(plan)
             if not plan.stages:
                 break
         return plan
 
     def _pass_time(self, plan: Plan) -> None:
-        """On to the next moment at which something happens."""
+        """Advance to the next moment at which something happens."""
         look = math.inf if plan.requeue_after_s is None else self._now + plan.requeue_after_s + LAG_S
         end = self._ends[0][0] if self._ends else math.inf
         self._now = min(look, end)
         while self._ends and self._ends[0][0] <= self._now:
-            self._end(heapq.heappop(self._ends)[1])
+            self._end_run(heapq.heappop(self._ends)[1])
 
-    def _end(self, name: str) -> None:
+    def _end_run(self, name: str) -> None:
         run = self._runs.get(name)
         if run is None:
-            return  # it was deleted before
+            return  # it was deleted earlier
         run.ended, run.ending = self._now, "succeeded" if run.is_good else "failed"
         run.document = self._insight.ended(run.document, run.began, self._now, run.is_good)
         self._store(run.document)
 
     # ── plans ────────────────────────────────────────────────────────────────
 
-    def _snapshot(self) -> Any:
+    def _take_snapshot(self) -> Any:
         key = _key_of(self._document)
         view: Any = self._papers[self._control.objects].get(key)
         read: Read[Any] = Read(
@@ -260,9 +261,9 @@ class _Stage:
             live=None,
             memories=self._memories,
         )
-        return _at_once(self._control.snapshot(view, read))
+        return _run_now(self._control.snapshot(view, read))
 
-    def _note(self, plan: Plan) -> None:
+    def _note_reason(self, plan: Plan) -> None:
         if plan.notes:
             note = plan.notes[0]
             self._looks.append(_Look(self._now, note.reason, note.message))
@@ -303,9 +304,9 @@ class _Stage:
             replaces=replaced,
             is_good=self._rng.random() >= self._given.fail_share,
         )
-        self._begin(run)
+        self._begin_run(run)
 
-    def _begin(self, run: _Run) -> None:
+    def _begin_run(self, run: _Run) -> None:
         least, most = self._given.takes_s
         name = run.document["metadata"]["name"]
         self._runs[name] = run
@@ -326,14 +327,14 @@ class _Stage:
             run.ended, run.ending = self._now, "replaced"
             replaced.append(action.key.name)
 
-    # ── paper ────────────────────────────────────────────────────────────────
+    # ── simulated objects ────────────────────────────────────────────────────
 
     def _take_over(self, document: Document) -> None:
-        """Takes over the existing runs: unfinished ones continue for as long as a new one would."""
+        """Take over an existing run; an unfinished run continues for as long as a new one would."""
         self._store(document)
         if self._insight.is_active(self._by_kind[document["kind"]].get(_key_of(document))):
             run = _Run(document=document, tick=self._tick_of(document), began=self._now, was_there=True)
-            self._begin(run)
+            self._begin_run(run)
 
     def _store(self, document: Document) -> None:
         self._version += 1
@@ -344,9 +345,9 @@ class _Stage:
         tick = self._insight.tick_of(document)
         return self._now if tick is None else tick
 
-    # ── what is shown ────────────────────────────────────────────────────────
+    # ── results ──────────────────────────────────────────────────────────────
 
-    def _fate(self, run: _Run) -> TickFate | None:
+    def _fate_of(self, run: _Run) -> TickFate | None:
         if run.was_there:
             return None
         late = run.began - run.tick
@@ -360,13 +361,13 @@ class _Stage:
             replaces=run.replaces,
         )
 
-    def _skipped(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[TickFate]:
+    def _skipped_ticks(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[TickFate]:
         moments = [look.at for look in self._looks]
         for tick in ticks:
             if tick in served or not moments:
                 continue
             number = bisect_left(moments, tick)
-            # Where nothing was looked at then, it still waits for what it waited for before.
+            # Without a plan at this time, the reason of the previous plan still holds.
             if number == len(moments) or moments[number] > tick + 2 * LAG_S:
                 number = max(number - 1, 0)
             look = self._looks[number]
@@ -377,8 +378,8 @@ def _key_of(document: Document) -> Key:
     return Key(document["metadata"].get("namespace") or "", document["metadata"]["name"])
 
 
-def _at_once(snapshot: Awaitable[Any]) -> Any:
-    """The snapshot, which has nothing to wait for."""
+def _run_now(snapshot: Awaitable[Any]) -> Any:
+    """Return the result of a snapshot that never waits."""
     try:
         snapshot.__await__().__next__()
     except StopIteration as stop:

@@ -1,6 +1,6 @@
-"""One play from its begin to its end.
+"""One simulation from begin to end.
 
-what is there settles ──▶ the change is written ──▶ time runs until nothing has happened for long ──▶ Played
+existing objects settle ──▶ the change is written ──▶ time runs until nothing has happened for long ──▶ Played
 """
 
 import asyncio
@@ -50,29 +50,30 @@ from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.virtual_time import VirtualLoop
 
 QUIET_S: Final = 30.0
-"""So long nothing may happen for a rollout to count as over."""
+"""Seconds without any event after which a rollout has ended."""
 
 LOOK_EVERY_S: Final = QUIET_S / 2
-"""A rollout is found to be over at a multiple of this."""
+"""Interval of the checks for the end of a rollout."""
 
 
 def play(given: Play) -> Played:
-    """Play it to the end. Blocks: call it in a thread where a loop runs."""
-    # That containers of a pod start needs no line, unless a play ends before they run: then it is in the reasons.
+    """Run the simulation to its end. Blocks, so call it in a thread when a loop runs."""
+    # Reports of starting containers have no effect, unless the simulation ends before the containers run: then the
+    # reasons show them.
     tells_starts = not has_quiet_status(given) or given.fail_share > 0
-    with _little_collected():
-        played = _played(given, tells_starts=tells_starts)
-        return played if played.is_over or tells_starts else _played(given, tells_starts=True)
+    with _rare_collection():
+        played = _run_once(given, tells_starts=tells_starts)
+        return played if played.is_over or tells_starts else _run_once(given, tells_starts=True)
 
 
-def _played(given: Play, *, tells_starts: bool) -> Played:
+def _run_once(given: Play, *, tells_starts: bool) -> Played:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(_Stage(given, tells_starts=tells_starts).run())
 
 
 @contextmanager
-def _little_collected() -> Iterator[None]:
-    """Garbage collection looks rarely, and not at what was there before: a play makes few cycles."""
+def _rare_collection() -> Iterator[None]:
+    """Run garbage collection rarely and not on existing objects, because a simulation creates few cycles."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -84,7 +85,9 @@ def _little_collected() -> Iterator[None]:
 
 
 class _Stage:
-    """One play under way. `tells_starts`: whether kubelets report pods after the change before their containers run."""
+    """One running simulation. `tells_starts`: whether kubelets report pods that appear after the change before their
+    containers run.
+    """
 
     def __init__(self, given: Play, *, tells_starts: bool) -> None:
         self._given = given
@@ -92,12 +95,16 @@ class _Stage:
         self._kind = of_document(given.workload)
         self._others: Others | None = None
         self._job = self._kind.insight if isinstance(self._kind.insight, JobInsight) else None
-        self._record = PlayRecord(sidecars=given.sidecars, on_change=self._see, is_job=self._job is not None)
+        self._record = PlayRecord(
+            sidecars=given.sidecars, on_change=self._on_change, is_job=self._job is not None
+        )
         self._longest_s: float | None = None
-        """How long nothing may happen while it still goes on; None: objects were written since it was worked out."""
+        """Maximum seconds without an event before the simulation has ended; None: must be computed again after a
+        write.
+        """
 
     async def run(self) -> Played:
-        """From an empty cluster to the end."""
+        """Run from an empty cluster to the end."""
         given, kind = self._given, self._kind
         clock = loop_clock(start=given.start)
         cluster = made(given, kind, self._record, clock=clock)
@@ -122,7 +129,7 @@ class _Stage:
                 manager.stop()
                 await running
 
-    def _see(self, before: PodView | None, after: PodView | None) -> None:
+    def _on_change(self, before: PodView | None, after: PodView | None) -> None:
         if self._others is not None:
             self._others.see(before, after)
 
@@ -145,7 +152,7 @@ class _Stage:
             return Played(refused=errors_of(error))
         others.begin()
         is_over = await self._until_quiet(client, given.limit_s)
-        return await self._result(client, is_over)
+        return await self._build_result(client, is_over)
 
     async def _write(self, client: Client, document: Document) -> None:
         self._longest_s = None
@@ -173,7 +180,7 @@ class _Stage:
         return beside.get(document["kind"], self._kind.resource)
 
     async def _until_quiet(self, client: Client, limit_s: float) -> bool:
-        """True once nothing has happened for long; False at the limit."""
+        """Wait until nothing has happened for long; return False when the limit is reached first."""
         end = loop_time() + limit_s
         longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
         if self._job is not None:
@@ -183,18 +190,18 @@ class _Stage:
             moments += [change.at_s for change in self._given.node_changes]
             moments += [outage.until_s or outage.at_s for outage in self._given.outages]
             longest += max(moments, default=0.0)
-        looks = 1  # of how many it is clear what they would see
+        looks = 1  # checks whose results are already known
         while loop_time() < end:
             await asyncio.sleep(looks * LOOK_EVERY_S)
-            longest = max(longest, await self._longest(client))
+            longest = max(longest, await self._find_longest_wait(client))
             left = self._record.last + longest - loop_time()
             if left < 0:
                 return True
             looks = int(min(left, end - loop_time()) // LOOK_EVERY_S) + 1
         return False
 
-    async def _longest(self, client: Client) -> float:
-        """How long the workload, or what moves its pods on, may wait without an action."""
+    async def _find_longest_wait(self, client: Client) -> float:
+        """Return how many seconds the workload, or the object that moves its pods, may wait without an action."""
         if self._given.united is not None:
             return _moves_after_s(self._given.united)
         if self._longest_s is None:
@@ -205,20 +212,20 @@ class _Stage:
         return self._longest_s
 
     def _waits_s(self, spec: Document) -> float:
-        """How long an object with this spec may wait for time alone."""
+        """Return how many seconds an object with this spec may wait only for time to pass."""
         if self._job is not None:
             return self._job.waits_s(spec)
         strategy, _ = workload_insight(self._kind).strategy(spec)
         return float(strategy.min_ready_s) if strategy is not None else 0.0
 
-    async def _result(self, client: Client, is_over: bool) -> Played:
+    async def _build_result(self, client: Client, is_over: bool) -> Played:
         given = self._given
         if is_over and has_quiet_status(given):
-            await asyncio.sleep(STATUS_EVERY_S)  # the last one has been written by then
+            await asyncio.sleep(STATUS_EVERY_S)  # the last status is written within this time
         try:
             sight = await self._last_sight(client, given.workload["metadata"]["name"])
-        except NotFoundError:  # a job whose time to live is over
-            return self._of_what_is_gone(is_over)
+        except NotFoundError:  # a job that was deleted after its time to live
+            return self._build_record(is_over)
         plan = sight.plan()
         ends = [explain(sight, plan)]
         if given.united is not None:
@@ -231,19 +238,19 @@ class _Stage:
             status = sidecars.get("status") or {}
             target = status.get("latestRevision") or ""
             ends.insert(0, explain_sidecars(await sight_of(client, sidecars, now=sight.snapshot.now)))
-        ends += await self._of_budgets(client)
+        ends += await self._explain_budgets(client)
         return replace(
-            self._of_what_is_gone(is_over),
+            self._build_record(is_over),
             status=status,
             target=short_hash(target),
-            wanted=_wanted(sight, plan, status),
+            wanted=_wanted_pods(sight, plan, status),
             skipped=dict(plan.skipped),
             skipped_nodes=dict(plan.skipped_nodes),
-            end=_end(ends),
+            end=_choose_end(ends),
         )
 
-    def _of_what_is_gone(self, is_over: bool) -> Played:
-        """The record so far, without the deleted object."""
+    def _build_record(self, is_over: bool) -> Played:
+        """Return the record without the final state of the object."""
         record = self._record
         return Played(
             actions=tuple(record.actions),
@@ -257,8 +264,8 @@ class _Stage:
             is_job=self._job is not None,
         )
 
-    async def _of_budgets(self, client: Client) -> list[Explanation]:
-        """State of budgets that pods or drains still wait for."""
+    async def _explain_budgets(self, client: Client) -> list[Explanation]:
+        """Return explanations of the budgets for which pods or drains still wait."""
         there = {pod.name for pod in self._record.pods.values() if pod.is_active}
         kept: dict[str, dict[str, int]] = {}
         for (kind, budget, pod), count in self._record.kept.items():
@@ -280,7 +287,7 @@ class _Stage:
         return await look(client, self._kind, key, now=now, settings=self._given.settings)
 
 
-def _wanted(sight: Sight, plan: Plan, status: Document) -> int:
+def _wanted_pods(sight: Sight, plan: Plan, status: Document) -> int:
     insight = sight.kind.insight
     return insight.counts(sight.document, status, plan).wanted if isinstance(insight, WorkloadInsight) else 0
 
@@ -292,15 +299,18 @@ def _by_name(kept: Mapping[tuple[str, str, str], int]) -> dict[str, int]:
     return dict(result)
 
 
-def _end(explanations: Sequence[Explanation]) -> Explanation:
-    """The first that waits for something, else the first. Without ages: they are of the play, not of the rollout."""
+def _choose_end(explanations: Sequence[Explanation]) -> Explanation:
+    """Return the first explanation that is not done, otherwise the first. Start times are removed, because they
+    belong to the simulation and not to the rollout.
+    """
     explanation = next((item for item in explanations if item.verdict != "done"), explanations[0])
     return replace(explanation, waits=tuple(replace(wait, since="") for wait in explanation.waits))
 
 
 def _moves_after_s(document: Document) -> float:
-    """How long a WorkloadSpread or UnitedDeployment waits before it moves on pods that cannot be scheduled, or opens
-    a subset again; 0: it never does."""
+    """Return after how many seconds a WorkloadSpread or UnitedDeployment moves unschedulable pods or opens a subset
+    again; 0: never.
+    """
     for path in (("spec", "scheduleStrategy"), ("spec", "topology", "scheduleStrategy")):
         strategy = get_path(document, *path, default=None) or {}
         if strategy.get("type") == "Adaptive" and path[1] == "topology":

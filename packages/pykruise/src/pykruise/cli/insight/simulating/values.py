@@ -23,7 +23,7 @@ class Drain(msgspec.Struct, frozen=True):
 
 
 class NodeChange(msgspec.Struct, frozen=True):
-    """At `at_s` seconds after the change a node joins, or leaves for good."""
+    """At `at_s` seconds after the change, a node joins or leaves permanently."""
 
     node: str
     at_s: float
@@ -31,74 +31,78 @@ class NodeChange(msgspec.Struct, frozen=True):
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
-    """From `at_s` to `until_s` seconds after the change, nodes take no pods, and lose those that they have."""
+    """Outage between `at_s` and `until_s` seconds after the change: nodes accept no pods and lose their pods."""
 
     name: str
-    """Name of the subset of these nodes."""
+    """Name of the subset that the nodes belong to."""
     nodes: tuple[str, ...]
     at_s: float
     until_s: float | None = None
-    """None: they do not come back."""
+    """End of the outage; None: the nodes do not return."""
 
 
 class PlayWorld(msgspec.Struct, frozen=True, kw_only=True):
-    """State of the cluster before the change. Objects keep their uids, times and status."""
+    """State of the cluster before the change. Objects keep their UIDs, times and status."""
 
     workload: Document | None = None
     revisions: Sequence[Document] = ()
     pods: Sequence[Document] = ()
     claims: Sequence[Document] = ()
     beside: Sequence[Document] = ()
-    """Objects of kinds that take part in admission of pods, with their controllers."""
+    """Objects of kinds that take part in admission of pods, including their controllers."""
     nodes: Sequence[NodeSpec] = ()
-    """Empty: `Play.nodes` of them are made."""
+    """Nodes of the cluster; empty: `Play.nodes` new nodes are created."""
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
-    """One play. Times are in seconds."""
+    """Input of one simulation. Times are in seconds."""
 
     first: Document | None = None
-    """The workload, created and settled before the change; None: the world has it, or the change creates it."""
+    """The workload, created and settled before the change; None: the world contains it, or the change creates it."""
     change: Document | None = None
-    """The workload as it is to be: what differs from the one before is changed."""
+    """The wanted workload; fields that differ from the existing one are changed."""
     beside: Sequence[Document] = ()
     """Objects of kinds that take part in admission of pods; they are created before the workload."""
     beside_changes: Sequence[Document] = ()
-    """Wanted state of the other objects; they change before the workload. With a SidecarSet among them, revisions are
-    those of its sidecars, and not of the workload."""
+    """Wanted state of the other objects; they change before the workload. If they include a SidecarSet, revisions are
+    those of its sidecars instead of the workload's.
+    """
     namespace: str = "default"
     is_admitted: bool = False
-    """The change is as a cluster's admission left it: it is stored as it is, without defaults of this version."""
+    """Whether a cluster's admission has already completed the change: it is stored unchanged, without defaults of
+    this version.
+    """
     start: Instant = 0.0
     world: PlayWorld = PlayWorld()
     nodes: int = 3
     ready_after_s: tuple[float, float] = (2.0, 2.0)
-    """From the start of a container to its readiness: at least, at most."""
+    """Minimum and maximum seconds from the start of a container to its readiness."""
     stop_s: float = 1.0
     fail_share: float = 0.0
-    """Share of pods whose containers never become ready, of those that start after the change; of a job's pods: that
-    fail."""
+    """Share of the pods started after the change whose containers never become ready; for a job, share of its pods
+    that fail.
+    """
     takes_s: tuple[float, float] = (1.0, 1.0)
-    """Range of seconds that each pod of a job runs."""
+    """Minimum and maximum seconds that each pod of a job runs."""
     drains: Sequence[Drain] = ()
     node_changes: Sequence[NodeChange] = ()
     outages: Sequence[Outage] = ()
     hooks_released_after_s: float | None = 1.0
-    """How long the owner of lifecycle hooks takes; None: they are never released."""
+    """Seconds until the owner of lifecycle hooks releases them; None: never."""
     seed: int = 1
     limit_s: float = 4 * 3600.0
     settings: ManagerSettings = ManagerSettings()
 
     @property
     def workload(self) -> Document:
-        """The workload, as it is or is to be."""
+        """The workload in its wanted state, or in its existing one when it does not change."""
         about = self.change or self.first or self.world.workload
         assert about is not None, "a play is about a workload"
         return about
 
     @property
     def sidecars(self) -> str:
-        """Name of the SidecarSet that changes; empty: none does."""
+        """Name of the SidecarSet that changes; empty: none changes."""
         changed = (
             change["metadata"]["name"]
             for change in self.beside_changes
@@ -108,12 +112,14 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def united(self) -> Document | None:
-        """The UnitedDeployment that makes the workloads; None: the workload is made as it is."""
+        """The workload when it is a UnitedDeployment, which creates the workloads that own pods; None: it is another
+        kind.
+        """
         about = self.workload
         return about if about.get("kind") == UNITED_DEPLOYMENTS.kind else None
 
     def has(self, resource: Resource) -> bool:
-        """Whether objects of a kind stand beside the workload."""
+        """Whether the simulation has objects of a kind besides the workload."""
         return any(
             document["kind"] == resource.kind
             for document in (*self.world.beside, *self.beside, *self.beside_changes)
@@ -121,7 +127,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlayAction(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing the manager did."""
+    """One action of the manager."""
 
     at_s: float
     batch: int
@@ -138,14 +144,14 @@ class PlayAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """How things stood from `at_s` on."""
+    """Counts that are valid from `at_s` on."""
 
     at_s: float
     revisions: Mapping[str, int]
     """Active pods by the hash of their revision."""
     available: int
     subsets: Mapping[str, int] = {}
-    """Active pods by the subset that they are in, of those that are in one."""
+    """Active pods by subset; pods without a subset are left out."""
     ended: Mapping[str, int] = {}
     """Ended pods of a job by phase."""
 
@@ -159,28 +165,28 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a simulation. Times count from the change."""
 
     refused: tuple[str, ...] = ()
-    """Why the change was not taken; then nothing else is here."""
+    """Errors with which admission refused the change; then all other fields are empty."""
     actions: tuple[PlayAction, ...] = ()
     samples: tuple[Sample, ...] = ()
     events: tuple[tuple[float, str], ...] = ()
     """Other events: pods that became ready or failed, drained nodes."""
     lowest_available: int = 0
     duration_s: float = 0.0
-    """Until the last change of a pod."""
+    """Seconds from the change to the last change of a pod."""
     restarts: int = 0
     kept: Mapping[str, int] = {}
     """Requests that budgets refused, by the name of the budget."""
     is_over: bool = True
-    """False: `limit_s` was reached while things still happened."""
+    """Whether the rollout ended; False: `limit_s` was reached before."""
     status: Document = {}
     is_job: bool = False
-    """Pods run to their end: there are no revisions, and nothing has to be available."""
+    """Whether pods run to completion: there are no revisions, and no pod has to be available."""
     target: str = ""
     """Hash of the update revision."""
     wanted: int = 0
-    """Pods that the workload wants in the end; 0: it does not say."""
+    """Pods that the workload wants at the end; 0: unknown."""
     skipped: Mapping[str, Reason] = {}
-    """Why pods stay as they are in the end, by the last plan."""
+    """Reasons of pods that the last plan skips."""
     skipped_nodes: Mapping[str, Reason] = {}
     end: Explanation | None = None
-    """Final text of `explain`: of the changed SidecarSet if it waits, else of the workload."""
+    """Final explanation: of the changed SidecarSet if it waits, otherwise of the workload."""

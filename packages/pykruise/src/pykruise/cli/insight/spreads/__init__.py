@@ -1,1 +1,1 @@
-"""WorkloadSpreads, as plan and explain know them: they place pods of others, and own none."""
+"""WorkloadSpreads in plan and explain: they place other owners' pods and own none."""

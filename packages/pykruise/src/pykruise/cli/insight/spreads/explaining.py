@@ -1,9 +1,10 @@
-"""The state of a WorkloadSpread in words: where pods are, who finds no node, what becomes of it when.
+"""The state of a WorkloadSpread in words: where its pods are, which pods cannot be scheduled, and what happens to
+them when.
 
 SpreadSight + Plan ──▶ explain_spread() ──▶ Explanation
 
-Pure. Numbers, and who is moved when, come from the functions that the manager writes its status and its plan with;
-why a pod finds no node is said by the pod.
+Pure. Numbers and times come from the functions with which the manager writes its status and makes its plan. The pod
+itself shows why it cannot be scheduled.
 """
 
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ from pykruise.cli.insight.explaining import (
 from pykruise.cli.insight.spreads.look import SpreadSight
 from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.patch_validation import patch_errors
-from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.patch_validation import errors_by_subset
+from pykruise.kinds.workloadspread.plan import corrected_patch, plan_spread
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.status import (
     CREATION_S,
@@ -38,6 +39,7 @@ from pykruise.kinds.workloadspread.status import (
 from pykruise.kinds.workloadspread.subset_grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.durations import short_duration
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
@@ -50,7 +52,7 @@ _WARNINGS: Final = {
     "PatchPodDeletionCostFailed": "see what refuses it; it is tried again and again",
     "AdoptPodFailed": "see what refuses it; it is tried again and again",
 }
-"""Reasons of events → what a person can do."""
+"""Reasons of events, with the remedy."""
 
 
 def explain_spread(sight: SpreadSight) -> Explanation:
@@ -59,22 +61,22 @@ def explain_spread(sight: SpreadSight) -> Explanation:
     plan = Plan() if sight.problem else plan_spread(snapshot)
     groups = grouped(snapshot)
     status = computed(snapshot, groups).status
-    waits = ranked(_waits(sight, plan, groups, status))
-    due = tuple(_due(sight, groups, status))
+    waits = ranked(_find_waits(sight, plan, groups, status))
+    due = tuple(_due_lines(sight, groups, status))
     return Explanation(
         kind=str(sight.document["kind"]),
         namespace=sight.view.namespace,
         name=sight.view.name,
         verdict=verdict_of(waits, plan, sight.document),
         phase=phase_of(sight.document, waits),
-        headline=_headline(sight, status),
-        done=tuple(_done(sight, status)),
+        headline=_describe_state(sight, status),
+        done=tuple(_finished_lines(sight, status)),
         waits=waits,
         next=due if due and not plan.stages else (*due, *next_of(plan, waits)),
     )
 
 
-def _headline(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
+def _describe_state(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
     target = sight.view.target
     if target is None:
         return "it names no workload"
@@ -82,29 +84,30 @@ def _headline(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
         return f"what {target[0].kind} {target[1]} wants is not known"
     if not sight.snapshot.is_there:
         return f"{target[0].kind} {target[1]} is not there; {status.spread}"
-    return (
-        f"{target[0].kind} {target[1]} wants {sight.snapshot.replicas} pods; {status.spread or 'no subsets'}"
-    )
+    pods = counted(sight.snapshot.replicas, "pod")
+    return f"{target[0].kind} {target[1]} wants {pods}; {status.spread or 'no subsets'}"
 
 
-def _done(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
+def _finished_lines(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
     for entry, limit in () if sight.problem else limited(sight, status):
         room = "takes any number" if limit == ANY_NUMBER else f"takes {limit}"
         closed = "" if is_schedulable(entry) else ", passed over now"
-        yield f"subset {entry.name} has {entry.replicas} pods, and {room}{closed}"
+        yield f"subset {entry.name} has {counted(entry.replicas, 'pod')}, and {room}{closed}"
 
 
 def limited(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[SubsetStatus, int]]:
-    """Each subset and how many pods it takes; without those whose limit means no number."""
+    """Yield each subset with its limit; subsets with a limit that gives no number are left out."""
     for subset, entry in zip(sight.view.subsets, status.subset_statuses or (), strict=True):
         with suppress(LimitError):
             yield entry, limit_of(subset, replicas=sight.snapshot.replicas)
 
 
-# ── what is waited for ───────────────────────────────────────────────────────
+# ── waits ────────────────────────────────────────────────────────────────────
 
 
-def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[Wait]:
+def _find_waits(
+    sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpreadStatus
+) -> Iterator[Wait]:
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
         words = "it is being deleted; pods stay where they are"
@@ -121,19 +124,19 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
         yield Wait(code=Code.REFUSED, words=problem, remedy=remedy)
     if sight.problem or sight.view.spec is None:
         return
-    yield from _of_the_target(sight, plan)
-    yield from _patches(sight)
-    yield from _pods(sight, groups)
-    yield from _nowhere(sight, plan)
-    yield from _subsets(sight, status)
+    yield from _waits_of_target(sight, plan)
+    yield from _waits_of_patches(sight)
+    yield from _waits_of_pods(sight, groups)
+    yield from _pods_without_subset(sight, plan)
+    yield from _waits_of_subsets(sight, status)
     has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)
     for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         if reason == _NOT_CREATED and has_all:
-            continue  # it has been mended since: another pod is there in its place
+            continue  # another pod has replaced it since
         yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_WARNINGS[reason])
 
 
-def _of_the_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
+def _waits_of_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
     if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif sight.view.target is not None and sight.snapshot.latest is None:
@@ -141,18 +144,16 @@ def _of_the_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
         yield Wait(code=Code.OTHER, words=words)
 
 
-def _patches(sight: SpreadSight) -> Iterator[Wait]:
-    """Patches that would make invalid pods of the workload as it is now; admission may have seen another one."""
-    for number, subset in enumerate(sight.view.subsets):
-        if subset.patch is None:
-            continue
-        for error in patch_errors(subset, sight.target, path=f"spec.subsets[{number}].patch"):
-            remedy = f"correct the patch of subset {subset.name}: until then its pods are refused"
-            yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=remedy)
+def _waits_of_patches(sight: SpreadSight) -> Iterator[Wait]:
+    """Yield patches that make pods of the present workload invalid; admission may have checked an earlier version of
+    the workload.
+    """
+    for subset, error in errors_by_subset(sight.view.subsets, sight.target):
+        yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=corrected_patch(subset))
 
 
-def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
-    """Pods that find no node, and what comes of it."""
+def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
+    """Yield pods without a node, with the cause and the next step."""
     subsets = sight.view.subsets
     for number, subset in enumerate(subsets):
         for pod in groups.of(subset.name):
@@ -176,7 +177,7 @@ def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
 
 
 def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str, str]:
-    """Result for a pod that finds no node in this subset, and the remedy."""
+    """Return what happens to a pod that finds no node in this subset, and the remedy."""
     room = f"make room on the nodes of subset {subset.name}"
     if is_last:
         return f"{subset.name} is the last subset, whose pods always wait", room
@@ -189,8 +190,8 @@ def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str,
     return f"{patience} s after its creation it leaves subset {subset.name} for the next one", ""
 
 
-def _nowhere(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
-    """Pods of the workload that are of no subset."""
+def _pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
+    """Yield pods of the workload that belong to no subset."""
     for name, reason in plan.skipped.items():
         words = f"of no subset: {reason.message}"
         yield Wait(code=reason.code, words=words, pods=(name,), remedy=reason.remedy)
@@ -198,7 +199,7 @@ def _nowhere(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
         yield unreviewed()
 
 
-def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]:
+def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]:
     for entry in status.subset_statuses or ():
         since = closed_at(entry)
         if since is not None:
@@ -207,16 +208,17 @@ def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]
             yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
     for entry, limit in limited(sight, status):
         if limit != ANY_NUMBER and entry.replicas > limit:
-            words = f"subset {entry.name} has {entry.replicas} pods for {limit} places: none is moved"
+            pods = counted(entry.replicas, "pod")
+            words = f"subset {entry.name} has {pods} for {counted(limit, 'place')}: none is moved"
             remedy = (
                 "nothing has to be done: surplus pods are deleted first at the next scale-down; "
                 f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"
             )
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
-    for entry in _versioned(status):
+    for entry in _versioned_statuses(status):
         for kind, noted in ((Code.CREATING, entry.creating_pods), (Code.LEAVING, entry.deleting_pods)):
             if noted:
-                yield _noted(kind, entry.name, noted)
+                yield _wait_of_noted(kind, entry.name, noted)
 
 
 def _time_of(entry: SubsetStatus) -> str:
@@ -230,7 +232,7 @@ def _time_of(entry: SubsetStatus) -> str:
     )
 
 
-def _noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
+def _wait_of_noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
     names = tuple(sorted(noted))
     if code == Code.CREATING:
         words = f"admitted to subset {subset} and not seen yet; its place is kept for {CREATION_S:g} s"
@@ -239,22 +241,22 @@ def _noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
     return Wait(code=code, words=words, pods=names, since=min(noted.values()))
 
 
-def _versioned(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
+def _versioned_statuses(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
     for entries in (status.versioned_subset_statuses or {}).values():
         yield from entries
 
 
-# ── what is due when ─────────────────────────────────────────────────────────
+# ── scheduled changes ────────────────────────────────────────────────────────
 
 
-def _due(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[str]:
-    """Changes that time alone brings, the soonest first."""
-    for at, what in sorted(_deadlines(sight, groups, status)):
+def _due_lines(sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus) -> Iterator[str]:
+    """Yield changes that happen when time passes, the soonest first."""
+    for at, what in sorted(_find_deadlines(sight, groups, status)):
         if at > sight.snapshot.now:
             yield f"in {short_duration(at - sight.snapshot.now)}: {what}"
 
 
-def _deadlines(
+def _find_deadlines(
     sight: SpreadSight, groups: Grouped, status: WorkloadSpreadStatus
 ) -> Iterator[tuple[Instant, str]]:
     if sight.problem:
@@ -268,7 +270,7 @@ def _deadlines(
         since = closed_at(entry)
         if since is not None:
             yield since + WINDOW_S, f"subset {entry.name} is tried again"
-    for entry in _versioned(status):
+    for entry in _versioned_statuses(status):
         for name, since_text in (entry.creating_pods or {}).items():
             at = parse_time(since_text) + CREATION_S
             yield at, f"the place of {name} in subset {entry.name} is free again, unless the pod shows itself"

@@ -3,7 +3,7 @@
 manifest ──dry run──▶ SpreadSight as it would be ──▶ grouped(), wanted_costs(), computed() ──▶ Outlook
                                                      allocate_slot() for the next pods
 
-All of it is what the manager and admission reckon with.
+The forecast uses the same functions as the manager and admission.
 """
 
 from collections.abc import Iterator
@@ -25,24 +25,25 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 
 NEXT = 10
-"""New pods whose subsets are shown."""
+"""Number of new pods whose subsets are shown."""
 
 
 async def forecast_spread(
     client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
-    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    """Read the objects and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
     verdict = await asked(client, WORKLOAD_SPREADS, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
     sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
     groups = grouped(sight.snapshot)
-    fates = () if sight.problem else tuple(_fates(sight, groups))
+    fates = () if sight.problem else tuple(_find_fates(sight, groups))
     return Outlook(
         **verdict.about,
         batches=(OutlookBatch(number=1, fates=fates),) if fates else (),
@@ -50,15 +51,15 @@ async def forecast_spread(
         if sight.problem
         else by_reason((f"of no subset: {why.message}", name) for name, why in groups.unassigned.items()),
         new_pods=tuple(_new_pods(sight, groups)),
-        notes=tuple(_notes(sight, groups)),
+        notes=tuple(_find_notes(sight, groups)),
     )
 
 
-# ── pods that are there ──────────────────────────────────────────────────────
+# ── existing pods ────────────────────────────────────────────────────────────
 
 
-def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[PodFate]:
-    """Everything that is written to pods, and pods that move on."""
+def _find_fates(sight: SpreadSight, groups: Grouped) -> Iterator[PodFate]:
+    """Yield all writes to pods, and pods that move to another subset."""
     costs = wanted_costs(sight.snapshot, groups)
     for pod in sorted(sight.snapshot.pods, key=lambda pod: pod.name):
         adoption = groups.adoptions.get(pod.name)
@@ -74,13 +75,13 @@ def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[PodFate]:
             )
 
 
-# ── pods that come ───────────────────────────────────────────────────────────
+# ── new pods ─────────────────────────────────────────────────────────────────
 
 
 def _new_pods(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
     if sight.problem or not sight.view.subsets:
         return
-    placed = list(_by_ordinal(sight)) if sight.view.goes_by_ordinal else list(_by_room(sight, groups))
+    placed = list(_next_subsets(sight)) if sight.view.goes_by_ordinal else list(_by_room(sight, groups))
     at = 0
     for subset, run in groupby(placed):
         count = len(list(run))
@@ -105,8 +106,8 @@ def _by_room(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
         yield taken.subset
 
 
-def _by_ordinal(sight: SpreadSight) -> Iterator[str]:
-    """Places of the ordinals that come after those that the StatefulSet has."""
+def _next_subsets(sight: SpreadSight) -> Iterator[str]:
+    """Yield the subsets of the next ordinals of the StatefulSet."""
     view, snapshot = sight.view, sight.snapshot
     numbering = numbering_of(sight.target)
     for ordinal in islice(ordinals_beyond(snapshot.replicas, numbering), NEXT):
@@ -120,10 +121,10 @@ def _by_ordinal(sight: SpreadSight) -> Iterator[str]:
         yield subset.name if subset is not None else ""
 
 
-# ── what else ────────────────────────────────────────────────────────────────
+# ── further notes ────────────────────────────────────────────────────────────
 
 
-def _notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
+def _find_notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
     if sight.problem:
         yield sight.problem
         return
@@ -135,4 +136,4 @@ def _notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
         yield f"pods would count as {status.spread}"
     for entry, limit in limited(sight, status):
         if 0 <= limit < entry.replicas:
-            yield f"subset {entry.name} would have {entry.replicas - limit} pods too many: none is moved"
+            yield f"subset {entry.name} would have {counted(entry.replicas - limit, 'pod')} too many: none is moved"

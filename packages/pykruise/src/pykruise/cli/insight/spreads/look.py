@@ -1,9 +1,9 @@
-"""Reading what belongs to one WorkloadSpread, once: its workload, the pods with their nodes, what events say.
+"""Reading the objects around one WorkloadSpread once: its workload, the pods with their nodes, events.
 
 Client ──get, list──▶ look_at() ──the kind's snapshot()──▶ SpreadSight, with the snapshot that its manager would
                                                             plan from
 
-Reads only.
+This module only reads.
 """
 
 import asyncio
@@ -31,27 +31,27 @@ from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 
 class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
-    """One WorkloadSpread as it is now, or would be."""
+    """One WorkloadSpread as it is now, or as it would be after a change."""
 
     document: Document
     view: SpreadView
     snapshot: SpreadSnapshot
-    """Without pods where `problem` says why nothing could be gathered."""
+    """Snapshot of the manager; without pods when `problem` names why they could not be read."""
     problem: str = ""
     target: Document | None = None
-    """The workload; None: it is not there, or cannot be read."""
+    """The workload; None: it does not exist or cannot be read."""
     pods: Mapping[str, Document] = {}
-    """All of its namespace, by name."""
+    """All pods of its namespace by name."""
     events: Sequence[Document] = ()
-    """About it, oldest first; empty also when they may not be read."""
+    """Events about it, oldest first; empty also when the user may not read them."""
     are_reviewed: bool | None = None
-    """Whether API servers show new pods to webhooks; None: that may not be read."""
+    """Whether API servers send new pods to webhooks; None: the user may not read the configuration."""
 
 
 async def look_at(
     client: Client, key: Key, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SpreadSight:
-    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    """Read one WorkloadSpread. Raises NotFoundError when it does not exist, and the error of a read that is refused."""
     document = decode(await client.get(WORKLOAD_SPREADS, key.namespace, key.name))
     return await sight_of(client, document, now=now, settings=settings)
 
@@ -59,11 +59,11 @@ async def look_at(
 async def sight_of(
     client: Client, document: Document, *, now: Instant, settings: ManagerSettings | None = None
 ) -> SpreadSight:
-    """The same of a document that may not be stored, with what is there around it."""
+    """Build the SpreadSight of a document, which need not be stored, with the objects around it."""
     settings = settings or ManagerSettings()
     view = SPREAD_VIEWS.project(encode(document))
     reader = TargetReader(lambda: client, namespace=settings.own_namespace)
-    snapshot, problem = SpreadSnapshot(spread=view, now=now), await _unlisted(reader, view)
+    snapshot, problem = SpreadSnapshot(spread=view, now=now), await _why_unsupported(reader, view)
     if not problem and view.target is not None:
         try:
             snapshot = (await look_at_document(client, KIND, document, now=now, settings=settings)).snapshot
@@ -87,8 +87,8 @@ async def sight_of(
     )
 
 
-async def _unlisted(reader: TargetReader, view: SpreadView) -> str:
-    """Why a kind that is not built in is not followed; empty: it is."""
+async def _why_unsupported(reader: TargetReader, view: SpreadView) -> str:
+    """Return why the manager ignores a target of a kind that is not built in; empty: the kind is supported."""
     if view.target is None or view.target[0] in BUILT_IN:
         return ""
     kind = view.target[0]

@@ -1,1 +1,1 @@
-"""UnitedDeployments, as explain, plan and simulate see them: through to the workloads of their subsets."""
+"""UnitedDeployments in explain, plan and simulate, including the workloads of their subsets."""

@@ -1,9 +1,9 @@
-"""The state of a UnitedDeployment in words: how its pods are divided, and the one cause why it does not go on.
+"""The state of a UnitedDeployment in words: the distribution of its pods, and the cause why it does not progress.
 
 Client ──look()──▶ Sight ──the kind's plan──▶ what the UnitedDeployment itself waits for ─┐
                    workloads of its subsets ──their own explain, or their pods──▶ waits ──┴▶ Explanation
 
-What a subset's workload waits for, and its pods, comes before what only follows from it here.
+Waits of a subset's workload and its pods come before waits of the UnitedDeployment that only follow from them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +42,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.corrections import Correction
@@ -50,10 +51,10 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.kstatus import RECONCILING
 
 EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_SET: "StatefulSet"}
-"""Templates of whose workloads more is known than their pods: the kind."""
+"""Kinds that `explain` knows, by the template that creates them. For all other workloads only the pods are examined."""
 
 _VAGUE: Final = frozenset({Code.SUBSETS, Code.CREATING, Code.UPDATING, Code.STARTING})
-"""Codes that say no more than that the work continues."""
+"""Codes that only report that the work continues."""
 
 _NOT_DONE: Final = frozenset({Code.PATCH, *(NOT_WRITTEN - {Code.NO_MANAGER})})
 """Codes of work that the manager reported as impossible."""
@@ -62,18 +63,20 @@ _NOT_DONE: Final = frozenset({Code.PATCH, *(NOT_WRITTEN - {Code.NO_MANAGER})})
 async def explain_united(
     client: Client, key: Key, now: Instant, settings: ManagerSettings | None
 ) -> Explanation:
-    """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
+    """Read and explain the UnitedDeployment. Raises NotFoundError, and KubeError for reads that fail."""
     sight = await look(client, KIND, key, now=now, settings=settings)
     plan = sight.plan()
     own = explain(sight, plan)
-    back = _way_back(sight.snapshot, key)
+    back = _rollback_remedy(sight.snapshot, key)
     below: list[Wait] = []
     moving = False
-    for workload in _of_subsets(sight.snapshot):
-        explanation = await _of_workload(client, sight, workload, now=now, settings=settings, way_back=back)
+    for workload in _subset_workloads(sight.snapshot):
+        explanation = await _explain_workload(
+            client, sight, workload, now=now, settings=settings, way_back=back
+        )
         below += explanation.waits
         moving = moving or explanation.verdict == "moving"
-    waits = without_repeats(ranked(_most_telling([*own.waits, *_failures(sight.document), *below])))
+    waits = without_repeats(ranked(_drop_vague([*own.waits, *_failed_writes(sight.document), *below])))
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
         verdict = verdict_of(waits, plan, sight.document)
@@ -83,15 +86,15 @@ async def explain_united(
         own,
         verdict=verdict,
         phase=phase_of(sight.document, waits),
-        done=tuple(_subsets(sight.snapshot)),
+        done=tuple(_subset_lines(sight.snapshot)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
         rollback_to=_rollback_to(sight.snapshot),
     )
 
 
-def _way_back(snapshot: UnitedSnapshot, key: Key) -> str:
-    """The remedy that rolls the UnitedDeployment back; empty: there is no older revision."""
+def _rollback_remedy(snapshot: UnitedSnapshot, key: Key) -> str:
+    """Return the remedy that rolls the UnitedDeployment back; empty: there is no older revision."""
     history = _history_of(snapshot)
     if history is None:
         return ""
@@ -109,8 +112,10 @@ def _rollback_to(snapshot: UnitedSnapshot) -> int:
 
 
 def _history_of(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[str], str] | None:
-    """Revisions, names of those that serve, and the newest one's. A workload of the newest revision does not say of
-    which revision its older pods are: where all workloads are of the newest, it is the revision before."""
+    """Return the revisions, the names of serving ones, and the name of the newest. A workload of the newest revision
+    does not show the revision of its older pods. When no workload of an older revision serves, the previous revision
+    counts as serving.
+    """
     older = sorted(snapshot.revisions.own, key=lambda revision: revision.number)
     if len(older) < 2:
         return None
@@ -119,8 +124,8 @@ def _history_of(snapshot: UnitedSnapshot) -> tuple[Sequence[RevisionView], set[s
     return older, serving or {older[-2].name}, current
 
 
-def _of_subsets(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
-    """Its workloads of the template's kind, by subset."""
+def _subset_workloads(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
+    """Return its workloads of the template's kind, sorted by subset."""
     wanted = [
         workload
         for workload in snapshot.workloads
@@ -129,17 +134,17 @@ def _of_subsets(snapshot: UnitedSnapshot) -> Iterator[SubsetWorkload]:
     return iter(sorted(wanted, key=lambda workload: workload.subset))
 
 
-def _most_telling(waits: Sequence[Wait]) -> Iterator[Wait]:
-    """Without what only says that subsets are not yet as they are to be, where one of them says why."""
+def _drop_vague(waits: Sequence[Wait]) -> Iterator[Wait]:
+    """Return the waits, without those that only report unfinished subsets when another wait names the cause."""
     codes = {wait.code for wait in waits}
     dropped = _VAGUE if codes - _VAGUE - AT_REST else frozenset()
     if codes & _NOT_DONE:
-        # The generation counts as seen only once all of it is done.
+        # The manager observes the generation only after all of its work is done.
         dropped |= {Code.NO_MANAGER}
     return (wait for wait in waits if wait.code not in dropped)
 
 
-def _subsets(snapshot: UnitedSnapshot) -> Iterator[str]:
+def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
     for entry in snapshot.united.status.subset_statuses or ():
         words = f"subset {entry.name}: {entry.ready_replicas} of {entry.replicas} pods are ready"
         if entry.reserved_pods:
@@ -147,13 +152,13 @@ def _subsets(snapshot: UnitedSnapshot) -> Iterator[str]:
         yield f"{words}, passed over now" if passed_over_of(entry) else words
 
 
-def _failures(document: Document) -> Iterator[Wait]:
-    """Writes that were refused when they were last tried."""
+def _failed_writes(document: Document) -> Iterator[Wait]:
+    """Yield writes that were refused at the last attempt."""
     conditions = (document.get("status") or {}).get("conditions") or ()
     known = {item.get("type"): item.get("reason") for item in conditions if item.get("status") == "True"}
     for condition in conditions:
         if condition.get("type") in (PROVISIONED, SUBSETS_UPDATED) and condition.get("status") == "False":
-            # OpenKruise's word there is Error for all of them; Reconciling knows which it is.
+            # OpenKruise's reason is Error for all failures; the condition Reconciling has the specific one.
             reasons = (condition.get("reason"), known.get(RECONCILING))
             code = next((Code(reason) for reason in reasons if reason in NOT_WRITTEN), Code.WRITE_FAILED)
             yield Wait(
@@ -164,7 +169,7 @@ def _failures(document: Document) -> Iterator[Wait]:
             )
 
 
-async def _of_workload(
+async def _explain_workload(
     client: Client,
     sight: Sight,
     workload: SubsetWorkload,
@@ -173,8 +178,8 @@ async def _of_workload(
     settings: ManagerSettings | None,
     way_back: str,
 ) -> Explanation:
-    """Waits of one of its workloads, each with the subset. Rolled back is the UnitedDeployment: it undoes what is done
-    to one of its workloads.
+    """Return the waits of one of its workloads, each with the subset. Rollback commands name the UnitedDeployment,
+    because it reverts changes of its workloads.
     """
     if workload.template in EXPLAINED:
         kind = named(EXPLAINED[workload.template])
@@ -185,10 +190,10 @@ async def _of_workload(
         explanation = explain(inner, inner.plan(), way_back=way_back, correction=_correction_of(workload))
     else:
         document = decode(await client.get(workload.resource, workload.namespace, workload.name))
-        in_order = _goes_in_order(document)
+        in_order = _is_ordered(document)
         waits = tuple(
             with_way_back(wait, way_back, replaces_stuck=not in_order, namespace=workload.namespace)
-            for wait in _of_built_in(sight, workload, document, now)
+            for wait in _waits_of_built_in(sight, workload, document, now)
         )
         explanation = Explanation(
             kind=workload.resource.kind,
@@ -210,13 +215,13 @@ async def _of_workload(
 
 
 def _correction_of(workload: SubsetWorkload) -> Correction:
-    """Correction in the UnitedDeployment, which reverts changes of its workloads."""
+    """Return the correction in the UnitedDeployment, which reverts changes of its workloads."""
     name = f"spec.template.{workload.template}"
     return Correction(where=name, name=name)
 
 
 def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back: str) -> str:
-    """Fields of the workload that a remedy names, where the UnitedDeployment has them."""
+    """Return a remedy that names the UnitedDeployment's fields instead of the workload's."""
     name, namespace = united["metadata"]["name"], united["metadata"].get("namespace", "")
     strategy = f"spec.template.{workload.template}.spec.updateStrategy"
     match wait.code:
@@ -239,8 +244,10 @@ def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back:
             return wait.remedy
 
 
-def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now: Instant) -> Iterator[Wait]:
-    """Waits of a Deployment or StatefulSet: its conditions and its pods."""
+def _waits_of_built_in(
+    sight: Sight, workload: SubsetWorkload, document: Document, now: Instant
+) -> Iterator[Wait]:
+    """Yield waits of a Deployment or StatefulSet, from its conditions and its pods."""
     kind = type_of(workload.template)
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
@@ -258,7 +265,7 @@ def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now
     for pod in pods:
         if not (pod.is_active or pod.is_deleting):
             continue
-        min_ready_s = _whole(document["spec"].get("minReadySeconds"))
+        min_ready_s = _to_int(document["spec"].get("minReadySeconds"))
         cause = cause_of(
             documents[pod.name],
             pod,
@@ -271,14 +278,18 @@ def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now
             yield wait_of(cause, pod.name)
     missing = workload.replicas - sum(pod.is_active for pod in pods)
     if missing > 0:
-        yield Wait(code=Code.CREATING, words=f"{missing} pods of {kind} {workload.name} are missing")
+        name = f"{kind} {workload.name}"
+        words = f"{counted(missing, f'pod of {name} is', f'pods of {name} are')} missing"
+        yield Wait(code=Code.CREATING, words=words)
 
 
-def _goes_in_order(document: Document) -> bool:
-    """Whether a pod that is stuck holds up all others, whatever the template says: Kubernetes' StatefulSet in order."""
+def _is_ordered(document: Document) -> bool:
+    """Whether a stuck pod blocks all others even after a template change: Kubernetes' StatefulSet updates pods in
+    order.
+    """
     is_parallel: bool = document["spec"].get("podManagementPolicy") == "Parallel"
     return document["kind"] == "StatefulSet" and not is_parallel
 
 
-def _whole(value: Any) -> int:
+def _to_int(value: Any) -> int:
     return value if isinstance(value, int) else 0

@@ -3,7 +3,8 @@
 manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ writes to workloads ──▶ Outlook
                                      each of them ──forecast() of its kind──▶ Forecast within
 
-A workload of which a rollout can be played is played as it would be written; of others is said what changes.
+Rollouts of supported workloads are simulated with the document that would be written. For other workloads, the
+forecast lists the changes only.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +22,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Create, Delete, Patch
@@ -31,7 +33,7 @@ from pykruise.runtime.reasons import Reason
 async def forecast_united(
     client: Client, document: Document, key: Key, now: Instant, settings: ManagerSettings | None = None
 ) -> Outlook:
-    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    """Read the objects and ask admission in a dry run. Writes nothing. Raises KubeError for reads that fail."""
     verdict = await asked(client, KIND.resource, key, document)
     if verdict.wanted is None:
         return Outlook(**verdict.about)
@@ -40,15 +42,15 @@ async def forecast_united(
     plan = sight.plan()
     return Outlook(
         **verdict.about,
-        batches=tuple(_batches(sight, plan)),
+        batches=tuple(_find_batches(sight, plan)),
         batches_title="Subsets",
-        notes=tuple(_notes(plan, plan.waiting)),
-        within=tuple([item async for item in _within(client, sight, plan, now, settings)]),
+        notes=tuple(_find_notes(plan, plan.waiting)),
+        within=tuple([item async for item in _forecast_workloads(client, sight, plan, now, settings)]),
     )
 
 
-def _batches(sight: Sight, plan: Plan) -> Iterator[OutlookBatch]:
-    """Changes of workloads and pods."""
+def _find_batches(sight: Sight, plan: Plan) -> Iterator[OutlookBatch]:
+    """Yield the changes of workloads and pods in batches."""
     workloads = {workload.key: workload for workload in sight.snapshot.workloads}
     number = 0
     for stage in plan.stages:
@@ -73,13 +75,13 @@ def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
             return f"delete {kind} {action.key.name}: {step.because}"
         case Patch() if workload is not None:
             wanted = (action.body.get("spec") or {}).get("replicas", workload.replicas)
-            size = "" if wanted == workload.replicas else f" {workload.replicas} → {wanted} pods"
+            size = "" if wanted == workload.replicas else f" {workload.replicas} → {counted(wanted, 'pod')}"
             return f"update {kind} {action.key.name}:{size or f' {step.because}'}"
         case _:
             return step.because
 
 
-def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
+def _find_notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
     yield from (note.message for note in plan.notes)
     entries = (plan.status or {}).get("subsetStatuses") or ()
     sizes = [f"{entry['name']} {entry.get('replicas') or 0}" for entry in entries]
@@ -89,10 +91,10 @@ def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
         yield waiting.full_message
 
 
-async def _within(
+async def _forecast_workloads(
     client: Client, sight: Sight, plan: Plan, now: Instant, settings: ManagerSettings | None
 ) -> AsyncIterator[Forecast | Outlook]:
-    """Forecast of each workload that is written to."""
+    """Yield a forecast of each workload that the plan writes to."""
     templates = {resource: name for name, resource in TEMPLATES.items()}
     for step in plan.steps:
         action = step.action

@@ -2,7 +2,7 @@
 
     token ──▶ tokens.py ──▶ User ──▶ impersonation.py ──▶ User
     method, path, query ──▶ attributes.py ──▶ Attributes ──▶ authorizer.py: may this user do that?
-    a role or binding that is written ──▶ escalation.py: does who writes it hold all that it grants?
+    a role or binding that is written ──▶ escalation.py: does its writer hold all that it grants?
 
-The rules of RBAC itself are rules.py; what every cluster begins with is bootstrap.py.
+rules.py has the rules of RBAC; bootstrap.py creates the roles that every cluster begins with.
 """

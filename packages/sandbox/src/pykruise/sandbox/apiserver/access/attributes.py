@@ -1,8 +1,8 @@
-"""Attributes of a request for an authorizer, from its path alone, served or not.
+"""Attributes of a request for an authorizer. They follow from the path alone, whether or not the path is served.
 
 GET /api/v1/namespaces/shop/pods?watch=1 ──▶ attributes_of() ──▶ Attributes(verb="watch", resource="pods", …)
 
-Pure. Rule: apiserver's `RequestInfo`.
+Pure. Same rule as apiserver's `RequestInfo`.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ _VERBS: Final = {
     "DELETE": "delete",
 }
 _OF_NAMESPACES: Final = ("status", "finalize")
-"""Words after a namespace's name that are not resources in it."""
+"""Path segments after a namespace's name that are subresources of the namespace, not resources in it."""
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to an authorizer. Without a `resource` it is about `path`."""
+    """A question for an authorizer. Without a `resource` it is about `path`."""
 
     user: User
     verb: str
@@ -40,12 +40,12 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def full_resource(self) -> str:
-        """`pods/log`."""
+        """Resource with its subresource: `pods/log`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def attributes_of(user: User, method: str, path: str, query: Mapping[str, str]) -> Attributes:
-    """The question that a request puts."""
+    """Return the attributes that an authorizer checks for a request."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     verb = _VERBS.get(method, method.lower())
     if parts[0] == "api" and len(parts) > 2:
@@ -82,7 +82,7 @@ def attributes_of(user: User, method: str, path: str, query: Mapping[str, str]) 
 
 
 def _selected_name(query: Mapping[str, str]) -> str:
-    """A list of one object, by its name, is about that object."""
+    """Return the object's name when the field selector of a list selects a single object."""
     for term in query.get("fieldSelector", "").split(","):
         field, _, value = term.partition("=")
         if field == "metadata.name":

@@ -1,9 +1,9 @@
-"""May this user do that? The answer of the roles and bindings that are stored.
+"""Authorizer: decides from the stored roles and bindings whether a user may do something.
 
     Attributes ──▶ Authorizer.decide() ──▶ Decision: allowed or not, and why
 
-Bindings are read when they are first asked about, and again after one of them, or a role, has changed.
-Rule: Kubernetes' RBAC authorizer; the words of refusals are apiserver's.
+The authorizer reads bindings on first use, and reads them again after a binding or a role has changed. Same rule as
+Kubernetes' RBAC authorizer; refusals have apiserver's messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ CLUSTER_BINDINGS: Final = f"clusterrolebindings.{GROUP}"
 
 
 class AccessDecision(msgspec.Struct, frozen=True):
-    """Allowed or not. `reason` is empty when there is nothing to tell."""
+    """Decision of the authorizer. `reason` is empty when there is nothing to explain."""
 
     allowed: bool
     reason: str = ""
 
 
 class _Binding(msgspec.Struct, frozen=True):
-    """A binding with what it grants."""
+    """A binding with the rules that it grants."""
 
     namespace: str
     name: str
@@ -44,19 +44,19 @@ class _Binding(msgspec.Struct, frozen=True):
     role_name: str
     subjects: tuple[Mapping[str, Any], ...]
     rules: tuple[PolicyRule, ...] | None
-    """None: there is no such role."""
+    """None: the role does not exist."""
 
     def subject_of(self, user: User) -> Mapping[str, Any] | None:
-        """The subject that the user is."""
-        return next((each for each in self.subjects if _is(each, user, self.namespace)), None)
+        """Return the binding's first subject that matches the user."""
+        return next((each for each in self.subjects if _subject_matches(each, user, self.namespace)), None)
 
     @property
     def missing(self) -> str:
-        """Error for a role that does not exist."""
+        """Error message for a role that does not exist."""
         return f"{self.role_kind.lower()}.{GROUP} {quoted(self.role_name)} not found"
 
     def describe(self, subject: Mapping[str, Any]) -> str:
-        """Which binding it is and whom it reaches."""
+        """Describe the binding, its role and the subject, as Kubernetes does in an allowing reason."""
         kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
         name = f"{self.name}/{self.namespace}" if self.namespace else self.name
         who = subject.get("name") or ""
@@ -65,7 +65,7 @@ class _Binding(msgspec.Struct, frozen=True):
         return f"{kind} {quoted(name)} of {self.role_kind} {quoted(self.role_name)} to {subject['kind']} {quoted(who)}"
 
 
-def _is(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
+def _subject_matches(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
     name = subject.get("name")
     match subject.get("kind"):
         case "User":
@@ -79,28 +79,30 @@ def _is(subject: Mapping[str, Any], user: User, namespace: str) -> bool:
 
 
 class Authorizer:
-    """Decides by what is stored. Tell it of every change of roles and bindings with `forget`."""
+    """Decides from the stored roles and bindings. Call `forget` after every change of one."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._known: dict[str, tuple[_Binding, ...]] = {}
 
     def forget(self, change: StorageChange) -> None:
-        """A role or a binding has changed."""
+        """Drop the bindings that were read, because a role or a binding has changed."""
         self._known.clear()
 
     def check(self, asked: Attributes) -> None:
-        """Raise Refusal (403) unless it is allowed."""
+        """Raise Refusal (403) unless the request is allowed."""
         decision = self.decide(asked)
         if not decision.allowed:
             raise not_allowed(asked, decision.reason)
 
     def decide(self, asked: Attributes) -> AccessDecision:
-        """Whether it is allowed, and by what; or what went wrong on the way to a no."""
+        """Decide whether the request is allowed. The reason names the binding that allows it, or the roles that were
+        missing.
+        """
         if asked.user.is_master:
             return AccessDecision(True)
         missing: list[str] = []
-        for binding, subject in self._bound(asked.user, asked.namespace):
+        for binding, subject in self._bindings_of_user(asked.user, asked.namespace):
             if binding.rules is None:
                 missing.append(binding.missing)
             elif any(allows(rule, asked) for rule in binding.rules):
@@ -111,35 +113,37 @@ class Authorizer:
         return AccessDecision(False, f"RBAC: {listed if len(missing) == 1 else f'[{listed}]'}")
 
     def rules_for(self, user: User, namespace: str) -> list[PolicyRule]:
-        """All rules that reach the user, cluster-wide ones first."""
+        """All rules that apply to the user, cluster-wide ones first."""
         own = [_EVERYTHING, _EVERY_URL] if user.is_master else []
-        return own + [rule for binding, _ in self._bound(user, namespace) for rule in binding.rules or ()]
+        return own + [
+            rule for binding, _ in self._bindings_of_user(user, namespace) for rule in binding.rules or ()
+        ]
 
     def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
-        """The rules of a role; None when there is none."""
+        """The rules of a role; None when the role does not exist."""
         shelf, key = (
             (CLUSTER_ROLES, Key("", name)) if kind == "ClusterRole" else (ROLES, Key(namespace, name))
         )
         stored = self._storage.get(shelf, key)
         return None if stored is None else tuple(decode(stored.raw).get("rules") or ())
 
-    def _bound(self, user: User, namespace: str) -> Iterator[tuple[_Binding, Mapping[str, Any]]]:
-        """The bindings that reach a user, with the subject it is there."""
+    def _bindings_of_user(self, user: User, namespace: str) -> Iterator[tuple[_Binding, Mapping[str, Any]]]:
+        """Yield the bindings that apply to a user, each with the subject that matches the user."""
         for where in ["", namespace] if namespace else [""]:
-            for binding in self._bindings(where):
+            for binding in self._read_bindings(where):
                 if (subject := binding.subject_of(user)) is not None:
                     yield binding, subject
 
-    def _bindings(self, namespace: str) -> Sequence[_Binding]:
+    def _read_bindings(self, namespace: str) -> Sequence[_Binding]:
         bindings = self._known.get(namespace)
         if bindings is None:
             shelf = BINDINGS if namespace else CLUSTER_BINDINGS
             page = self._storage.scan(shelf, namespace=namespace)
-            bindings = tuple(self._binding(decode(stored.raw)) for stored in page.items)
+            bindings = tuple(self._parse_binding(decode(stored.raw)) for stored in page.items)
             self._known[namespace] = bindings
         return bindings
 
-    def _binding(self, doc: Document) -> _Binding:
+    def _parse_binding(self, doc: Document) -> _Binding:
         namespace, role = doc["metadata"].get("namespace") or "", doc.get("roleRef") or {}
         kind, name = role.get("kind") or "", role.get("name") or ""
         rules = self.role_rules(kind, namespace, name)
@@ -152,8 +156,8 @@ _EVERY_URL: Final[PolicyRule] = {"verbs": ["*"], "nonResourceURLs": ["*"]}
 
 
 def not_allowed(asked: Attributes, reason: str = "") -> Refusal:
-    """403, in apiserver's words."""
-    why = _refused(asked) + (f": {reason}" if reason else "")
+    """Build a 403 refusal with apiserver's message."""
+    why = _describe_refused(asked) + (f": {reason}" if reason else "")
     if not asked.resource:
         status = ErrorStatus(
             status="Failure",
@@ -170,7 +174,7 @@ def not_allowed(asked: Attributes, reason: str = "") -> Refusal:
     return Refusal(ErrorStatus(status="Failure", message=text, reason="Forbidden", code=403, details=details))
 
 
-def _refused(asked: Attributes) -> str:
+def _describe_refused(asked: Attributes) -> str:
     user = f"User {quoted(asked.user.name)} cannot {asked.verb}"
     if not asked.resource:
         return f"{user} path {quoted(asked.path)}"

@@ -2,7 +2,7 @@
 
 data/bootstrap_policy.json ──▶ make_first_roles(core) ──▶ storage
 
-What is there already (a data directory brought it) stays as it is.
+A role or binding that a data directory has already brought stays unchanged.
 """
 
 from functools import cache
@@ -30,11 +30,11 @@ _KINDS = {
 
 
 def make_first_roles(core: "Core") -> None:
-    """Store them."""
+    """Store the roles and bindings that are missing."""
     for plural, kind in _KINDS.items():
         entry = core.catalog.entry(GROUP, "v1", plural)
         assert entry is not None
-        for said in _policy()[plural]:
+        for said in _read_policy()[plural]:
             doc: dict[str, Any] = deep_copy(said)
             meta = doc["metadata"]
             if core.storage.get(entry.shelf, Key(meta.get("namespace") or "", meta["name"])) is not None:
@@ -44,7 +44,7 @@ def make_first_roles(core: "Core") -> None:
 
 
 @cache
-def _policy() -> dict[str, list[dict[str, Any]]]:
+def _read_policy() -> dict[str, list[dict[str, Any]]]:
     policy: dict[str, list[dict[str, Any]]] = orjson.loads(
         package_data("pykruise.sandbox", "bootstrap_policy.json")
     )

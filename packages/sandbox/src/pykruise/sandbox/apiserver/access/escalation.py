@@ -1,8 +1,8 @@
-"""A user grants only what it holds: the check on every write of a role or a binding.
+"""Privilege escalation check on every write of a role or a binding: a user grants only rights that it holds.
 
     writes.py ──▶ plugins.py ──▶ check_grant(core, call, doc) ──▶ Refusal (403, 404), or nothing
 
-Rule: kube-apiserver's `policybased` storage of the RBAC kinds.
+Same rule as kube-apiserver's `policybased` storage of the RBAC kinds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ _FULL: Final[Sequence[PolicyRule]] = (
 
 
 def check_grant(authorizer: Authorizer, call: Call, doc: Document) -> None:
-    """Refuse a role or binding by which its writer would grant more than it holds. Raises Refusal."""
+    """Refuse a role or binding that would grant more than its writer holds. Raises Refusal."""
     check = _CHECKS.get(call.entry.shelf)
     if check is not None and not call.user.is_master:
         check(authorizer, call, doc)
@@ -39,7 +39,7 @@ def check_grant(authorizer: Authorizer, call: Call, doc: Document) -> None:
 
 def _check_role(authorizer: Authorizer, call: Call, doc: Document) -> None:
     name = doc["metadata"].get("name") or ""
-    if _may(authorizer, call, "escalate", call.entry.resource.plural, name):
+    if _is_allowed(authorizer, call, "escalate", call.entry.resource.plural, name):
         return
     _check_held(authorizer, call, name, doc.get("rules") or ())
     if doc.get("aggregationRule") is not None and not_covered(authorizer.rules_for(call.user, ""), _FULL):
@@ -51,15 +51,17 @@ def _check_binding(authorizer: Authorizer, call: Call, doc: Document) -> None:
     name, role = doc["metadata"].get("name") or "", doc.get("roleRef") or {}
     kind, wanted = role.get("kind") or "", role.get("name") or ""
     plural = "clusterroles" if kind == "ClusterRole" else "roles"
-    if _may(authorizer, call, "bind", plural, wanted):
+    if _is_allowed(authorizer, call, "bind", plural, wanted):
         return
     rules = authorizer.role_rules(kind, call.namespace, wanted)
     if rules is None:
-        raise not_found(call.entry.resource, wanted)  # the role is meant, the binding's kind is said
+        raise not_found(
+            call.entry.resource, wanted
+        )  # as apiserver: the name is the role's, the kind is the binding's
     _check_held(authorizer, call, name, rules)
 
 
-def _may(authorizer: Authorizer, call: Call, verb: str, plural: str, name: str) -> bool:
+def _is_allowed(authorizer: Authorizer, call: Call, verb: str, plural: str, name: str) -> bool:
     asked = Attributes(
         user=call.user, verb=verb, group=GROUP, resource=plural, namespace=call.namespace, name=name
     )
@@ -69,10 +71,10 @@ def _may(authorizer: Authorizer, call: Call, verb: str, plural: str, name: str) 
 def _check_held(authorizer: Authorizer, call: Call, name: str, rules: Sequence[PolicyRule]) -> None:
     held = authorizer.rules_for(call.user, call.namespace)
     if not_covered(held, rules):
-        raise forbidden(call.entry.resource, name, _lacking(call.user, held, rules))
+        raise forbidden(call.entry.resource, name, _describe_missing_rights(call.user, held, rules))
 
 
-def _lacking(user: User, held: Sequence[PolicyRule], rules: Sequence[PolicyRule]) -> str:
+def _describe_missing_rights(user: User, held: Sequence[PolicyRule], rules: Sequence[PolicyRule]) -> str:
     groups = " ".join(quoted(group) for group in user.groups)
     missing = sorted({shown(rule) for rule in compacted(not_covered(held, rules))})
     return (

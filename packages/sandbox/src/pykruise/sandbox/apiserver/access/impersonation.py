@@ -1,8 +1,8 @@
-"""Acting as another user: the `Impersonate-…` headers of a request.
+"""Impersonation: a request acts as another user through its `Impersonate-…` headers.
 
     User + headers ──▶ acting_as() ──▶ the User whose rights count, or a Refusal
 
-Rule: apiserver's impersonation filter.
+Same rule as apiserver's impersonation filter.
 """
 
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ from pykruise.sandbox.apiserver.requests.statuses import bad_request
 
 _USER: Final = "impersonate-user"
 IMPERSONATED_GROUP: Final = "impersonate-group"
-"""Header of impersonated groups, one line for each."""
+"""Header of impersonated groups, one line per group."""
 _UID: Final = "impersonate-uid"
 _EXTRA: Final = "impersonate-extra-"
 
 
 def acting_as(user: User, headers: Mapping[str, str], authorizer: Authorizer | None) -> User:
-    """The user that the request acts as. Raises Refusal (403) when it may not."""
-    name, groups = headers.get(_USER) or "", _listed(headers.get(IMPERSONATED_GROUP))
+    """Return the user that the request acts as. Raises Refusal (403) when the sender may not impersonate that user."""
+    name, groups = headers.get(_USER) or "", _split_lines(headers.get(IMPERSONATED_GROUP))
     uid = headers.get(_UID) or ""
     extra = {
-        unquote(header.removeprefix(_EXTRA)): tuple(_listed(value))
+        unquote(header.removeprefix(_EXTRA)): tuple(_split_lines(value))
         for header, value in headers.items()
         if header.startswith(_EXTRA)
     }
@@ -40,18 +40,20 @@ def acting_as(user: User, headers: Mapping[str, str], authorizer: Authorizer | N
         return user
     if not name:
         raise bad_request("requested groups, a uid or extra values without impersonating a user name")
-    wanted = _wanted(name, groups, uid, extra)
+    wanted = _build_impersonated_user(name, groups, uid, extra)
     if authorizer is not None and not user.is_master:
-        for asked in _questions(user, wanted, groups):
+        for asked in _attributes_to_check(user, wanted, groups):
             authorizer.check(asked)
     return wanted
 
 
-def _listed(value: str | None) -> list[str]:
+def _split_lines(value: str | None) -> list[str]:
     return [each for each in (value or "").splitlines() if each]
 
 
-def _wanted(name: str, groups: list[str], uid: str, extra: Mapping[str, tuple[str, ...]]) -> User:
+def _build_impersonated_user(
+    name: str, groups: list[str], uid: str, extra: Mapping[str, tuple[str, ...]]
+) -> User:
     account = User(name=name).account
     if account is not None and not groups:
         groups = list(account_user(*account).groups)
@@ -61,7 +63,7 @@ def _wanted(name: str, groups: list[str], uid: str, extra: Mapping[str, tuple[st
     return User(name=name, groups=tuple(groups), uid=uid, extra=extra)
 
 
-def _questions(user: User, wanted: User, groups: list[str]) -> list[Attributes]:
+def _attributes_to_check(user: User, wanted: User, groups: list[str]) -> list[Attributes]:
     account = wanted.account
     if account is not None:
         namespace, name = account

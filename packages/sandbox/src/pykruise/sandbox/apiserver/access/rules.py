@@ -1,7 +1,7 @@
-"""Rules of roles: the requests that they allow, and whether some rules cover others. Pure.
+"""Rules of roles: which requests they allow, and whether a set of rules covers another one. Pure.
 
-Rules are PolicyRules as documents: verbs, apiGroups, resources, resourceNames, nonResourceURLs.
-Rule: Kubernetes' RBAC authorizer, and `k8s.io/component-helpers/auth/rbac/validation`.
+Rules are PolicyRules as documents: verbs, apiGroups, resources, resourceNames, nonResourceURLs. Same rules as
+Kubernetes' RBAC authorizer and `k8s.io/component-helpers/auth/rbac/validation`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,19 +16,19 @@ _ANY: Final = "*"
 
 
 def allows(rule: PolicyRule, asked: Attributes) -> bool:
-    """Whether one rule allows what is asked; where it is bound is not looked at."""
-    if not _has(rule.get("verbs"), asked.verb):
+    """Whether a rule allows the request. The scope of its binding is not checked here."""
+    if not _contains_or_any(rule.get("verbs"), asked.verb):
         return False
     if not asked.resource:
         return any(_url_matches(each, asked.path) for each in rule.get("nonResourceURLs") or ())
     return (
-        _has(rule.get("apiGroups"), asked.group)
+        _contains_or_any(rule.get("apiGroups"), asked.group)
         and _resource_matches(rule.get("resources") or (), asked.full_resource, asked.subresource)
         and _name_matches(rule.get("resourceNames") or (), asked.name)
     )
 
 
-def _has(values: Sequence[str] | None, wanted: str) -> bool:
+def _contains_or_any(values: Sequence[str] | None, wanted: str) -> bool:
     return values is not None and (wanted in values or _ANY in values)
 
 
@@ -48,11 +48,11 @@ def _url_matches(pattern: str, path: str) -> bool:
     return pattern.endswith(_ANY) and path.startswith(pattern.rstrip(_ANY))
 
 
-# --- does one set of rules cover another ----------------------------------------
+# --- coverage of a set of rules by another set ----------------------------------------
 
 
 def not_covered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Wanted rules that the held ones do not allow, as single grants."""
+    """Return the single grants in the wanted rules that the held rules do not cover."""
     return [
         small
         for rule in wanted
@@ -62,7 +62,7 @@ def not_covered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> lis
 
 
 def _broken_down(rule: PolicyRule) -> Iterator[PolicyRule]:
-    """A rule as rules of one verb, group, resource and name each."""
+    """Split a rule into rules of one verb, group, resource and name each."""
     verbs = rule.get("verbs") or ()
     names = rule.get("resourceNames") or (None,)
     for group, resource, verb, name in product(
@@ -76,7 +76,7 @@ def _broken_down(rule: PolicyRule) -> Iterator[PolicyRule]:
 
 def _covers(owner: PolicyRule, small: PolicyRule) -> bool:
     (verb,) = small["verbs"]
-    if not _has(owner.get("verbs"), verb):
+    if not _contains_or_any(owner.get("verbs"), verb):
         return False
     if urls := small.get("nonResourceURLs"):
         return any(
@@ -84,7 +84,10 @@ def _covers(owner: PolicyRule, small: PolicyRule) -> bool:
             for each in owner.get("nonResourceURLs") or ()
         )
     (group,), (resource,) = small["apiGroups"], small["resources"]
-    if not (_has(owner.get("apiGroups"), group) and _resource_covers(owner.get("resources") or (), resource)):
+    if not (
+        _contains_or_any(owner.get("apiGroups"), group)
+        and _resource_covers(owner.get("resources") or (), resource)
+    ):
         return False
     held_names: Sequence[str] = owner.get("resourceNames") or ()
     names: Sequence[str] = small.get("resourceNames") or ()
@@ -99,7 +102,7 @@ def _resource_covers(held: Sequence[str], resource: str) -> bool:
 
 
 def compacted(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Grants put together again as messages show them: the verbs for one thing in one rule."""
+    """Merge single grants for a message: all verbs for the same resource in one rule."""
     result: dict[str, dict[str, Any]] = {}
     for rule in rules:
         what = {member: value for member, value in rule.items() if member != "verbs"}
@@ -120,7 +123,7 @@ _MEMBERS: Final = (
 
 
 def shown(rule: PolicyRule) -> str:
-    """A rule as messages show it: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
+    """Format a rule for a message: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
     parts = [
         f"{name}:[{' '.join(quoted(each) for each in values)}]"
         for name, member in _MEMBERS

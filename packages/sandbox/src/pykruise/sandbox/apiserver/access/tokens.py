@@ -1,9 +1,9 @@
-"""Tokens of service accounts: made on request, recognised by their signature.
+"""Tokens of service accounts: issued on request, recognised by their signature.
 
     POST serviceaccounts/NAME/token ──▶ Tokens.issue() ──▶ a signed JWT
     Authorization: Bearer JWT       ──▶ Tokens.user_of() ──▶ User, or None
 
-The claims are those of a real API server. The key lives as long as the API server: a restart ends all tokens.
+The claims are those of a real API server. The key lives as long as the API server: a restart invalidates all tokens.
 """
 
 import base64
@@ -32,7 +32,7 @@ Find = Callable[[str, Key], Stored | None]
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """Object whose deletion ends a token, besides its account."""
+    """Object that a token is bound to, besides its account. Its deletion invalidates the token."""
 
     shelf: str
     name: str
@@ -40,19 +40,21 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Tokens:
-    """Issues tokens and recognises them. `find` looks an object up in the storage."""
+    """Issues tokens and recognises them. `find` looks up an object in the storage."""
 
     def __init__(self, find: Find, *, clock: Clock, rng: random.Random) -> None:
         self._find = find
         self._clock = clock
         self._rng = rng
         self._key = b""
-        """Made with the first token: who asks for none draws nothing from the source of random numbers."""
+        """Created with the first token, so that a sandbox without tokens draws nothing from the source of random
+        numbers.
+        """
 
     def issue(
         self, account: Stored, *, audiences: tuple[str, ...], seconds: int, bound: Bound | None = None
     ) -> str:
-        """A token for a service account."""
+        """Issue a token for a service account."""
         self._key = self._key or self._rng.randbytes(32)
         now = int(self._clock())
         namespace, name = account.key.namespace, account.key.name
@@ -72,19 +74,19 @@ class Tokens:
             "nbf": now,
             "sub": f"system:serviceaccount:{namespace}:{name}",
         }
-        signed = f"{_encoded(orjson.dumps(_HEADER))}.{_encoded(orjson.dumps(claims))}"
-        return f"{signed}.{_encoded(self._signature(signed))}"
+        signed = f"{_encode_base64(orjson.dumps(_HEADER))}.{_encode_base64(orjson.dumps(claims))}"
+        return f"{signed}.{_encode_base64(self._sign(signed))}"
 
     def user_of(self, token: str) -> User | None:
-        """The user of the token; None when it is unknown, or has expired."""
+        """Return the user of the token; None when the token is unknown or has expired."""
         if not self._key:
             return None
         signed, _, signature = token.rpartition(".")
-        # Compared in constant time: how long it takes must not tell how much of a guess was right.
-        expected = _encoded(self._signature(signed)).encode()
+        # Compare in constant time, so that the duration does not reveal how much of a guess was right.
+        expected = _encode_base64(self._sign(signed)).encode()
         if not signed or not hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), expected):
             return None
-        claims = _decoded(signed.partition(".")[2])
+        claims = _decode_base64_json(signed.partition(".")[2])
         if claims is None or not claims["nbf"] <= self._clock() < claims["exp"]:
             return None
         if AUDIENCE not in claims["aud"]:
@@ -109,15 +111,15 @@ class Tokens:
         user = account_user(namespace, account["name"], uid=account["uid"])
         return msgspec.structs.replace(user, extra=extra)
 
-    def _signature(self, signed: str) -> bytes:
+    def _sign(self, signed: str) -> bytes:
         return hmac.new(self._key, signed.encode("utf-8", "surrogateescape"), hashlib.sha256).digest()
 
 
-def _encoded(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _decoded(text: str) -> dict[str, Any] | None:
+def _decode_base64_json(text: str) -> dict[str, Any] | None:
     try:
         result = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (binascii.Error, orjson.JSONDecodeError, UnicodeEncodeError):

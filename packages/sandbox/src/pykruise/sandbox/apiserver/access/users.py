@@ -8,14 +8,14 @@ import msgspec
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 MASTERS: Final = "system:masters"
-"""Group whose members may do everything, whatever the roles say."""
+"""Group that grants everything to its members, regardless of roles."""
 
 ANONYMOUS: Final = "system:anonymous"
 _ACCOUNT: Final = "system:serviceaccount:"
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """User of a request."""
+    """User that sends a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -24,19 +24,19 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_master(self) -> bool:
-        """Whether its rights are not checked."""
+        """Whether the user's requests are allowed without a check."""
         return MASTERS in self.groups
 
     @property
     def account(self) -> tuple[str, str] | None:
-        """Namespace and name, when it is a service account."""
+        """Namespace and name of the service account; None for other users."""
         if not self.name.startswith(_ACCOUNT):
             return None
         namespace, _, name = self.name.removeprefix(_ACCOUNT).partition(":")
         return (namespace, name) if namespace and name and ":" not in name else None
 
     def document(self) -> dict[str, object]:
-        """As reviews show it (`UserInfo`)."""
+        """The user as reviews show it (`UserInfo`)."""
         doc: dict[str, object] = {"username": self.name}
         if self.uid:
             doc["uid"] = self.uid
@@ -48,12 +48,12 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trusted(name: str) -> User:
-    """A user who may do everything: parts of the cluster itself, and who holds the admin's token."""
+    """Return a user who may do everything: for components of the cluster, and for the holder of the admin's token."""
     return User(name=name, groups=(MASTERS, AUTHENTICATED))
 
 
 def account_user(namespace: str, name: str, *, uid: str = "") -> User:
-    """A service account."""
+    """Return the user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return User(name=f"{_ACCOUNT}{namespace}:{name}", groups=groups, uid=uid)
 

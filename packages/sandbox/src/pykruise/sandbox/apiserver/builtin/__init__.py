@@ -1,9 +1,9 @@
-"""The rules of built-in kinds: which `BuiltinStrategy` a resource has, and how its documents are read.
+"""The rules of built-in kinds: which `BuiltinStrategy` a resource has, and how its documents are decoded.
 
     strategy_for(resource, release) ──▶ Strategy (its kind's own, or the generic one) with a decoder
 
-Each module below holds the kinds that belong together; pod_spec.py and pod_validation.py are shared by
-everything that has a pod template.
+Each module below holds the kinds of one subject. Everything with a pod template shares pod_spec.py and
+pod_validation.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
 
 
 def strategy_for(resource: Resource, release: Release = BuiltinStrategy.release) -> BuiltinStrategy:
-    """The rules of a built-in resource; a kind without rules of its own gets the generic ones."""
+    """Return the strategy of a built-in resource; a kind without rules of its own gets the generic strategy."""
     make = _STRATEGIES.get(str(resource), BuiltinStrategy)
     definition = definition_of(resource)
     strategy = make(decoder_for(definition, release.minor))

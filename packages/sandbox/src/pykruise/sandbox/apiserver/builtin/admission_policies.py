@@ -1,9 +1,9 @@
-"""Rules of ValidatingAdmissionPolicies and their bindings. apiserver/policies keeps them.
+"""Rules of ValidatingAdmissionPolicies and their bindings. apiserver/policies enforces them.
 
     a spec as sent ──▶ check_policy(), check_policy_binding() ──▶ Causes
 
-Pure. An expression that cannot be evaluated here is refused when the policy is written, by a message that names
-what is missing: no policy is stored that would be passed over.
+Pure. An expression that cannot be evaluated here is refused when the policy is written, and the message names the
+missing feature. A stored policy is therefore never ignored.
 """
 
 import re
@@ -42,7 +42,7 @@ _LONGEST_VALUE: Final = 5 * 1024
 
 
 def check_policy(spec: Doc, name: str) -> Causes:
-    """The spec of the policy of that name."""
+    """Check the spec of the policy with this name."""
     yield from check_one_of(spec.get("failurePolicy"), "spec.failurePolicy", ("Fail", "Ignore"))
     if (kind := spec.get("paramKind")) is not None:
         yield from _check_param_kind(kind, "spec.paramKind")
@@ -127,7 +127,7 @@ def _check_variable(doc: Doc, path: str, names: frozenset[str], known: frozenset
 
 
 def _check_own_expression(text: str, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:
-    """An expression that may use the variables that come before it."""
+    """Check an expression that may use the variables that precede it."""
     causes = list(check_expression(text, path, names))
     yield from causes
     if causes:
@@ -139,7 +139,7 @@ def _check_own_expression(text: str, path: str, names: frozenset[str], known: fr
 
 
 def _undefined(text: str, names: Sequence[str]) -> Iterator[str]:
-    """As cel-go tells it: with the place."""
+    """Yield an error for each undefined name, with its position, in cel-go's words."""
     for name in names:
         match = re.search(rf"variables\s*(\.)\s*{name}\b", text)
         column = match.start(1) if match else 0
@@ -191,7 +191,7 @@ def _check_annotations(
 
 
 def check_policy_binding(spec: Doc) -> Causes:
-    """The spec of a binding."""
+    """Check the spec of a binding."""
     policy = spec.get("policyName") or ""
     if not policy:
         yield required("spec.policyName")

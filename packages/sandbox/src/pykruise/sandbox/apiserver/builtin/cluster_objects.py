@@ -36,7 +36,7 @@ def _label_with_name(doc: Document) -> None:
 
 
 class NamespaceStrategy(BuiltinStrategy):
-    """Namespaces: Active, with the `kubernetes` finalizer until everything in them is gone."""
+    """Namespaces: Active, with the `kubernetes` finalizer until all their objects are deleted."""
 
     has_status = True
 
@@ -46,7 +46,7 @@ class NamespaceStrategy(BuiltinStrategy):
         return doc
 
     def prepare_create(self, doc: Document) -> Document:
-        _label_with_name(doc)  # again: a generated name comes after the defaults
+        _label_with_name(doc)  # a second time, because a generated name is only known after the defaults
         doc["status"] = {"phase": "Active"}
         spec = doc.setdefault("spec", {})
         finalizers = spec.get("finalizers") or []
@@ -78,7 +78,7 @@ class NamespaceStrategy(BuiltinStrategy):
 
 
 def finalize_namespace(new: Document, old: Document) -> Document:
-    """namespaces/finalize: the old namespace with the finalizers of the new one; a new document."""
+    """Return the old namespace with the finalizers of the new one (namespaces/finalize), as a new document."""
     spec = dict(old.get("spec") or {})
     keep(spec, new.get("spec") or {}, "finalizers")
     finalizers = spec.get("finalizers")
@@ -88,7 +88,7 @@ def finalize_namespace(new: Document, old: Document) -> Document:
 
 
 def check_finalizer(name: str, path: str) -> Causes:
-    """A finalizer: a qualified name, or one of Kubernetes' own."""
+    """Check that a finalizer is a qualified name or one of Kubernetes' own."""
     yield from check_qualified_name(name, path)
     if "/" not in name and name not in ("kubernetes", "orphan", "foregroundDeletion"):
         detail = "name is neither a standard finalizer name nor is it fully qualified"
@@ -96,7 +96,7 @@ def check_finalizer(name: str, path: str) -> Causes:
 
 
 class NodeStrategy(BuiltinStrategy):
-    """Nodes: their creator may give their status at once, as kubelets do."""
+    """Nodes: the creator may set the status on creation, as kubelets do."""
 
     has_status = True
 
@@ -128,7 +128,7 @@ class NodeStrategy(BuiltinStrategy):
 
 
 def _check_node(node: Doc) -> Causes:
-    # The taints' place is the server's: it says metadata and means spec.
+    # Same path as in apiserver: it reports metadata where it checks the spec.
     yield from _check_taints((node.get("spec") or {}).get("taints") or (), "metadata.taints")
     for field in ("capacity", "allocatable"):
         for resource, amount in ((node.get("status") or {}).get(field) or {}).items():
@@ -154,7 +154,7 @@ def _check_taints(taints: Any, path: str) -> Causes:
 
 
 class ConfigMapStrategy(BuiltinStrategy):
-    """ConfigMaps: strings and binary data under file names, fixed for good once `immutable`."""
+    """ConfigMaps: strings and binary data under file names, unchangeable once `immutable`."""
 
     def validate_create(self, doc: Document) -> list[Cause]:
         return list(_check_config_map(doc))
@@ -194,7 +194,7 @@ def _check_frozen(new: Doc, old: Doc, fields: tuple[str, ...]) -> Causes:
 
 
 class SecretStrategy(BuiltinStrategy):
-    """Secrets: as ConfigMaps, with a type that some keys belong to."""
+    """Secrets: like ConfigMaps, with a type that requires some keys."""
 
     def default(self, doc: Document) -> Document:
         if doc.get("stringData"):
@@ -202,7 +202,7 @@ class SecretStrategy(BuiltinStrategy):
                 key: base64.b64encode(value.encode()).decode() for key, value in doc["stringData"].items()
             }
             doc["data"] = {**(doc.get("data") or {}), **texts}
-        # stringData is for writing only: it is never stored.
+        # stringData is write-only and never stored.
         doc.pop("stringData", None)
         if not doc.get("type"):
             doc["type"] = "Opaque"
@@ -272,11 +272,11 @@ def _check_json_key(data: Doc, key: str) -> Causes:
 
 
 class ServiceAccountStrategy(BuiltinStrategy):
-    """ServiceAccounts: nothing beyond metadata is checked."""
+    """ServiceAccounts: only the metadata is checked."""
 
 
 class EventStrategy(BuiltinStrategy):
-    """Events, in both groups: about something in the event's own namespace."""
+    """Events of both groups: they are about an object in the event's own namespace."""
 
     def __init__(self, decoder: Decoder | None = None, *, subject: str = "involvedObject") -> None:
         super().__init__(decoder)
@@ -298,7 +298,7 @@ class EventStrategy(BuiltinStrategy):
         about = (doc.get(self._subject) or {}).get("namespace") or ""
         namespace = (doc.get("metadata") or {}).get("namespace") or ""
         causes: list[Cause] = []
-        # Events about something without a namespace go to "default" or "kube-system".
+        # Events about a cluster-scoped object belong to "default" or "kube-system".
         expected = ("", "default", "kube-system") if not about else (about,)
         if namespace not in expected:
             causes.append(invalid("involvedObject.namespace", about, "does not match event.namespace"))

@@ -2,7 +2,7 @@
 
 the spec of a job ──▶ check_index_limits(), check_policies() ──▶ Causes
 
-Pure. Rules: Kubernetes' validation of batch/v1.
+Pure. Same rules as Kubernetes' validation of batch/v1.
 """
 
 import re
@@ -29,7 +29,7 @@ from pykruise.kube.values.go_text import quoted
 Doc = Mapping[str, Any]
 
 _MOST: Final = 100_000
-"""Pods at once and failed indexes of an indexed job; above so many completions the limits are closer."""
+"""Limit of `parallelism` and of failed indexes of an indexed job; stricter limits apply above this many completions."""
 _MOST_OF_MANY: Final = 10_000
 _MOST_RULES: Final = 20
 _MOST_CODES: Final = 255
@@ -50,7 +50,7 @@ def _all_of(values: Sequence[str]) -> str:
 
 
 def check_index_limits(spec: Doc, path: str) -> Causes:
-    """`completions`, `parallelism`, `backoffLimitPerIndex` and `maxFailedIndexes` of either completion mode."""
+    """Check `completions`, `parallelism`, `backoffLimitPerIndex` and `maxFailedIndexes` for the completion mode."""
     if spec.get("completionMode") == "Indexed":
         yield from _check_indexed(spec, path)
         return
@@ -87,7 +87,7 @@ def _check_indexed(spec: Doc, path: str) -> Causes:
 
 
 def check_managed_by(name: str | None, path: str) -> Causes:
-    """A domain and a path. Rule: Kubernetes' domain-prefixed paths."""
+    """Check that the name is a domain and a path. Same rule as Kubernetes' domain-prefixed paths."""
     if name is None:
         return
     if not name:
@@ -110,7 +110,7 @@ def check_managed_by(name: str | None, path: str) -> Causes:
 
 
 def check_policies(spec: Doc, path: str) -> Causes:
-    """`podFailurePolicy` and `successPolicy`."""
+    """Check `podFailurePolicy` and `successPolicy`."""
     if (failures := spec.get("podFailurePolicy")) is not None:
         yield from _check_failure_policy(failures, spec, f"{path}.podFailurePolicy.rules")
     if (success := spec.get("successPolicy")) is None:
@@ -192,7 +192,7 @@ def _check_exit_codes(codes: Doc, path: str, names: frozenset[str]) -> Causes:
 
 
 def show_success_policy(policy: Doc | None) -> str:
-    """How the server shows one in a message."""
+    """Format a success policy as apiserver shows it in a message."""
     if policy is None:
         return "null"
     members = ("succeededIndexes", "succeededCount")
@@ -211,7 +211,7 @@ def _check_success_policy(policy: Doc, spec: Doc, path: str) -> Causes:
         yield too_many(path, len(rules), _MOST_RULES)
     completions = spec.get("completions")
     if completions is None:
-        return  # reported elsewhere, and there is nothing to compare with
+        return  # another check reports it, and there is nothing to compare with
     for index, rule in enumerate(rules):
         yield from _check_success_rule(rule, completions, f"{path}[{index}]")
 
@@ -225,7 +225,7 @@ def _check_success_rule(rule: Doc, completions: int, path: str) -> Causes:
         if len(text) > _LONGEST_INDEXES:
             yield too_long(f"{path}.succeededIndexes", _LONGEST_INDEXES)
         try:
-            total = _total(text, completions)
+            total = _count_indexes(text, completions)
         except ValueError as err:
             detail = f"error parsing succeededIndexes: {err}"
             yield invalid(f"{path}.succeededIndexes", text, detail)
@@ -244,8 +244,8 @@ def _check_success_rule(rule: Doc, completions: int, path: str) -> Causes:
         yield invalid(here, count, detail)
 
 
-def _total(text: str, completions: int) -> int:
-    """How many indexes `0-2,5` are. Raises ValueError in Kubernetes' words."""
+def _count_indexes(text: str, completions: int) -> int:
+    """Return how many indexes `0-2,5` contains. Raises ValueError with Kubernetes' message."""
     total, last = 0, -1
     for part in text.split(",") if text else ():
         ends = part.split("-")
@@ -254,7 +254,7 @@ def _total(text: str, completions: int) -> int:
                 f"the fragment {quoted(part)} violates the requirement that an index interval can have at "
                 "most two parts separated by '-'"
             )
-        numbers = [_index(end, completions) for end in ends]
+        numbers = [_parse_index(end, completions) for end in ends]
         if len(numbers) == 2 and numbers[0] >= numbers[1]:
             raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
         if last >= numbers[0]:
@@ -264,7 +264,7 @@ def _total(text: str, completions: int) -> int:
     return total
 
 
-def _index(text: str, completions: int) -> int:
+def _parse_index(text: str, completions: int) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
         raise ValueError(f"cannot convert string to integer for index: {quoted(text)}")
     if int(text) >= completions:

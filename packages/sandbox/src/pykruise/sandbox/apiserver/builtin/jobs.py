@@ -37,7 +37,7 @@ Doc = Mapping[str, Any]
 
 
 class JobStrategy(BuiltinStrategy):
-    """Jobs: the server makes up the selector, from the job's uid."""
+    """Jobs: the server generates the selector from the job's uid."""
 
     tracks_generation = True
     has_status = True
@@ -61,7 +61,7 @@ class JobStrategy(BuiltinStrategy):
         return list(_check_job(doc.get("spec") or {}, self.release))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        # A real server checks an update as a new object and as an update, and tells each fault both times.
+        # A real server checks an update both as a new object and as an update, and reports each fault twice.
         causes = [*_check_generated_selector(new), *_check_job(new["spec"], self.release)]
         causes += _check_job(new["spec"], self.release)
         return causes + list(_check_job_changes(new["spec"], old["spec"]))
@@ -139,7 +139,7 @@ def _check_job(spec: Doc, release: Release, path: str = "spec") -> Causes:
 
 
 def _check_job_spec(spec: Doc, path: str, release: Release) -> Causes:
-    # Loaded when a job is written first: an API server starts without.
+    # Imported when the first job is written, so that an API server starts without it.
     from pykruise.sandbox.apiserver.builtin.job_policies import (
         check_index_limits,
         check_managed_by,
@@ -200,7 +200,9 @@ def _check_job_changes(new: Doc, old: Doc) -> Causes:
 
 
 def _frozen_template(spec: Doc, old: Doc) -> Any:
-    """The parts of the template that never change; a suspended job may still move its pods elsewhere."""
+    """Return the parts of the template that never change. A suspended job may still change where its pods are
+    scheduled.
+    """
     template = spec.get("template") or {}
     if not old.get("suspend"):
         return template
@@ -231,7 +233,7 @@ class CronJobStrategy(BuiltinStrategy):
         spec.setdefault("successfulJobsHistoryLimit", 3)
         spec.setdefault("failedJobsHistoryLimit", 1)
         job = spec.setdefault("jobTemplate", {}).setdefault("spec", {})
-        # Only the pod template inside: a job's own defaults come with each job that is made.
+        # Only the inner pod template has defaults here: a job gets its own defaults when it is created.
         fill_pod_spec(job.setdefault("template", {}).setdefault("spec", {}))
         return doc
 
@@ -280,7 +282,7 @@ def _is_time_zone(name: str) -> bool:
 
 
 def _wrong_schedule(schedule: str) -> str:
-    """Error of the parser; empty when the schedule is valid."""
+    """Return the parser's error; empty when the schedule is valid."""
     try:
         parse_schedule(schedule)
     except ScheduleError as err:

@@ -1,10 +1,10 @@
 """Defaults of the API server for a pod's spec and a pod template.
 
-    a decoded spec ──▶ fill_pod_spec()       (pods and templates alike)
-    a decoded pod  ──▶ fill_pod()            (the above, and what only pods get: requests from limits, …)
-    a new pod      ──▶ add_default_tolerations()   (what built-in admission adds)
+    a decoded spec ──▶ fill_pod_spec()       (pods and templates)
+    a decoded pod  ──▶ fill_pod()            (the above, and the defaults that only pods get: requests from limits, …)
+    a new pod      ──▶ add_default_tolerations()   (added by built-in admission)
 
-Every function changes the document it is given, does nothing the second time, and leaves alone what is set.
+Every function changes the document that it is given, is idempotent, and keeps values that are set.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,13 +19,13 @@ CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def containers_of(spec: Mapping[str, Any], *lists: str) -> Iterator[Document]:
-    """The containers in these lists of a pod spec; without any, regular and init containers."""
+    """Yield the containers in these lists of a pod spec; without lists, regular and init containers."""
     for name in lists or ("initContainers", "containers"):
         yield from spec.get(name) or ()
 
 
 def fill_pod(pod: Document, release: Release) -> None:
-    """Defaults of a pod in this release."""
+    """Fill the defaults of a pod in this release."""
     spec = pod.setdefault("spec", {})
     for container in containers_of(spec):
         _requests_from_limits(container)
@@ -44,14 +44,14 @@ def fill_pod(pod: Document, release: Release) -> None:
 
 
 def fill_pod_spec(spec: Document) -> None:
-    """Defaults of a pod spec, in a pod or in a template."""
+    """Fill the defaults of a pod spec, in a pod or in a template."""
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("securityContext", {})
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("schedulerName", "default-scheduler")
     if spec.get("serviceAccountName"):
-        # Both spellings of the same field are written; the old one is what very old clients read.
+        # Both spellings of the same field are written, because very old clients read the old one.
         spec["serviceAccount"] = spec["serviceAccountName"]
     elif spec.get("serviceAccount"):
         spec["serviceAccountName"] = spec["serviceAccount"]
@@ -62,7 +62,7 @@ def fill_pod_spec(spec: Document) -> None:
 
 
 def fill_claim_spec(spec: Document) -> None:
-    """Defaults of a PersistentVolumeClaim's spec, also where it is a template."""
+    """Fill the defaults of a PersistentVolumeClaim's spec, in a claim or in a template."""
     spec.setdefault("volumeMode", "Filesystem")
 
 
@@ -87,7 +87,7 @@ def _fill_container(container: Document) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Always for the tag `latest`, also where it is only implied; a digest implies none."""
+    """Always for the tag `latest`, also where the tag is only implied. A digest implies no tag."""
     name, _, digest = image.rpartition("/")[2].partition("@")
     tag = name.partition(":")[2] or ("" if digest else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
@@ -130,7 +130,7 @@ def _requests_from_limits(container: Document) -> None:
 
 
 def _fill_resize_policy(container: Document) -> None:
-    """Each requested resource has a resize policy, before Kubernetes 1.33."""
+    """Give each requested resource a resize policy, before Kubernetes 1.33."""
     requests = (container.get("resources") or {}).get("requests") or {}
     policies = container.get("resizePolicy") or []
     known = {policy.get("resourceName") for policy in policies}
@@ -154,7 +154,7 @@ def _fill_volume(volume: Document) -> None:
             fill(volume[source])
 
 
-def _values(**defaults: Any) -> Callable[[Document], None]:
+def _default_setter(**defaults: Any) -> Callable[[Document], None]:
     def fill(source: Document) -> None:
         for field, value in defaults.items():
             source.setdefault(field, value)
@@ -190,17 +190,17 @@ def _fill_image(source: Document) -> None:
 
 
 _VOLUME_DEFAULTS: Final[Mapping[str, Callable[[Document], None]]] = {
-    "azureDisk": _values(cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"),
-    "configMap": _values(defaultMode=0o644),
+    "azureDisk": _default_setter(cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"),
+    "configMap": _default_setter(defaultMode=0o644),
     "downwardAPI": _fill_downward_volume,
     "ephemeral": _fill_ephemeral,
-    "hostPath": _values(type=""),
+    "hostPath": _default_setter(type=""),
     "image": _fill_image,
-    "iscsi": _values(iscsiInterface="default"),
+    "iscsi": _default_setter(iscsiInterface="default"),
     "projected": _fill_projected,
-    "rbd": _values(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
-    "scaleIO": _values(storageMode="ThinProvisioned", fsType="xfs"),
-    "secret": _values(defaultMode=0o644),
+    "rbd": _default_setter(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+    "scaleIO": _default_setter(storageMode="ThinProvisioned", fsType="xfs"),
+    "secret": _default_setter(defaultMode=0o644),
 }
 
 
@@ -212,16 +212,16 @@ _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 def add_default_tolerations(spec: Document) -> None:
-    """Tolerate a node that is not ready or not reachable for 300 s, unless the pod says how long it does."""
+    """Add tolerations of 300 s for a node that is not ready or unreachable, unless the pod has its own."""
     tolerations = spec.get("tolerations") or []
     for key in (_NOT_READY, _UNREACHABLE):
-        if not any(_covers(toleration, key) for toleration in tolerations):
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
             addition = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
             tolerations = [*tolerations, addition]
     spec["tolerations"] = tolerations
 
 
-def _covers(toleration: Mapping[str, Any], key: str) -> bool:
+def _tolerates(toleration: Mapping[str, Any], key: str) -> bool:
     return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
 
 
@@ -229,8 +229,9 @@ def _covers(toleration: Mapping[str, Any], key: str) -> bool:
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
-    """Guaranteed, Burstable or BestEffort: Kubernetes' rule over cpu and memory of the pod itself where it says any,
-    else of all containers."""
+    """Guaranteed, Burstable or BestEffort. Kubernetes' rule: cpu and memory of the pod itself decide where the pod
+    has any, else those of all containers.
+    """
     requests: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     guaranteed = True
@@ -238,8 +239,8 @@ def qos_class(spec: Mapping[str, Any]) -> str:
     is_whole = bool(own.get("requests") or own.get("limits"))
     for holder in [spec] if is_whole else containers_of(spec, "containers", "initContainers"):
         resources = holder.get("resources") or {}
-        _add(requests, resources.get("requests"))
-        limited = _add(limits, resources.get("limits"))
+        _add_resources(requests, resources.get("requests"))
+        limited = _add_resources(limits, resources.get("limits"))
         guaranteed = guaranteed and limited == {"cpu", "memory"}
     if not requests and not limits:
         return "BestEffort"
@@ -247,15 +248,15 @@ def qos_class(spec: Mapping[str, Any]) -> str:
     return "Guaranteed" if same and all(requests[name] == limits[name] for name in limits) else "Burstable"
 
 
-@lru_cache(maxsize=1_024)  # the same few amounts stand on most pods
-def _nano(text: str) -> int:
+@lru_cache(maxsize=1_024)  # most pods have the same few quantities
+def _parse_nano(text: str) -> int:
     return Quantity.parse(text).nano
 
 
-def _add(total: dict[str, Any], resources: Mapping[str, Any] | None) -> set[str]:
+def _add_resources(total: dict[str, Any], resources: Mapping[str, Any] | None) -> set[str]:
     counted = set()
     for name, text in (resources or {}).items():
-        if name in ("cpu", "memory") and (amount := _nano(text)) > 0:
+        if name in ("cpu", "memory") and (amount := _parse_nano(text)) > 0:
             total[name] = total.get(name, 0) + amount
             counted.add(name)
     return counted

@@ -1,10 +1,10 @@
-"""Rules of pods: what is set on creation, what may change later, binding to a node and in-place resize.
+"""Rules of pods: defaults on creation, allowed changes, binding to a node and in-place resize.
 
     a pod as sent ──▶ PodStrategy ──▶ a pod as stored, or Causes
     pods/binding  ──▶ bind(pod, binding)   ──▶ the pod on its node, or BindError (409)
-    pods/resize   ──▶ resize(new, old)     ──▶ the pod with new resources; check_resize() judges it
+    pods/resize   ──▶ resize(new, old)     ──▶ the pod with new resources; check_resize() validates it
 
-Pure. The fields below `spec` are the business of pod_spec.py (defaults) and pod_validation.py (checks).
+Pure. pod_spec.py (defaults) and pod_validation.py (checks) handle the fields below `spec`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class PodStrategy(BuiltinStrategy):
         return doc
 
     def spec_changed(self, new: Document, old: Document) -> bool | None:
-        """Pods count generations since Kubernetes 1.33."""
+        """Whether the generation increases. Pods count generations since Kubernetes 1.33."""
         if not self.release.is_at_least(_FIRST_WITH_GENERATION):
             return None
         return new.get("spec") != old.get("spec")
@@ -78,13 +78,13 @@ class PodStrategy(BuiltinStrategy):
         if not status.get("qosClass") and qos:
             status["qosClass"] = qos
         if status.get("podIP") and not status.get("podIPs"):
-            # The list is the newer field; what writes only the old one means both.
+            # The list is the newer field; a client that writes only the old field sets both.
             status["podIPs"] = [{"ip": status["podIP"]}]
         return new
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         if new["spec"] == old["spec"]:
-            return []  # what is stored was found valid
+            return []  # the stored spec is known to be valid
         causes = list(_check_pod(new, self.release))
         return causes + list(_check_changes(new["spec"], old["spec"], self.release))
 
@@ -101,27 +101,27 @@ class PodStrategy(BuiltinStrategy):
         return 1 if period < 0 else int(period)
 
     def resize(self, new: Document, old: Document) -> Document:
-        """pods/resize: the old pod with what a resize may change of the new one; a new document."""
+        """Return the old pod with the new one's fields that a resize may change (pods/resize), as a new document."""
         if self.release.is_at_least(_FIRST_WITH_RESIZE_CONDITIONS):
-            return _resized(new, old, self.release)
-        return _resized_before_1_33(new, old, self.release)
+            return _apply_resize(new, old, self.release)
+        return _apply_resize_before_1_33(new, old, self.release)
 
     def check_resize(self, new: Document, old: Document) -> list[Cause]:
-        """Field errors of a resize; `new` is what `resize` made."""
+        """Field errors of a resize; `new` is the result of `resize`."""
         causes = list(_check_pod(new, self.release))
         if self.release.is_at_least(_FIRST_WITH_RESIZE_CONDITIONS):
             return [*causes, *_check_resize(new, old, self.release)]
         return [*causes, *_check_resize_before_1_33(new, old)]
 
     def add_ephemeral_containers(self, new: Document, old: Document) -> Document:
-        """The old pod with the ephemeral containers of the new one (pods/ephemeralcontainers); a new document."""
+        """Return the old pod with the new one's ephemeral containers (pods/ephemeralcontainers), as a new document."""
         pod: Document = deep_copy(old)
         keep(pod["spec"], new.get("spec") or {}, "ephemeralContainers")
         fill_pod(pod, self.release)
         return pod
 
     def check_ephemeral_containers(self, new: Document, old: Document) -> list[Cause]:
-        """Field errors of added ephemeral containers; the ones there may neither go nor change."""
+        """Field errors of added ephemeral containers. Existing ones may neither be removed nor changed."""
         causes = list(_check_pod(new, self.release))
         after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
         for container in old["spec"].get("ephemeralContainers") or ():
@@ -137,7 +137,7 @@ class PodStrategy(BuiltinStrategy):
 
 _FIRST_WITH_GENERATION: Final = "1.33"
 _FIRST_WITH_RESIZE_CONDITIONS: Final = "1.33"
-"""Since then a resize is told by conditions, not by `status.resize`."""
+"""Release since which conditions report a resize, instead of `status.resize`."""
 
 
 def _gated_condition(doc: Document) -> Document:
@@ -153,7 +153,7 @@ def _gated_condition(doc: Document) -> Document:
 
 def _check_pod(pod: Mapping[str, Any], release: Release) -> Causes:
     spec, name = pod.get("spec") or {}, (pod.get("metadata") or {}).get("name") or ""
-    # One pod of a workload is like the other but for these two.
+    # Pods of a workload differ only in these two fields.
     shared = canonical(
         {field: value for field, value in spec.items() if field not in ("hostname", "nodeName")}
     )
@@ -168,7 +168,7 @@ _LONGEST_REMEMBERED: Final = 16 * 1024
 
 @lru_cache(maxsize=1_024)
 def _is_valid(spec: bytes, name: str, release: Release) -> bool:
-    """Whether nothing is wrong with a spec. `name` matters to the claims that the pod makes."""
+    """Whether a spec is valid. `name` matters for the claims of the pod's ephemeral volumes."""
     return next(_check_spec(decode(spec), name, release), None) is None
 
 
@@ -290,7 +290,7 @@ def _only_adds(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 
 def _narrows_nodes(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether only node affinity was added to; alternatives of an existing one may not change in number."""
+    """Whether an update only adds node affinity. The number of existing alternatives must not change."""
 
     def others(affinity: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in affinity.items() if key != "nodeAffinity"}
@@ -315,9 +315,9 @@ def _narrows_nodes(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 
 def _difference(new: Any, old: Any) -> str:
-    """Which fields differ, a line for each: `- old` and `+ new` as JSON paths."""
+    """List the fields that differ, one line each: `- old` and `+ new` as JSON paths."""
     lines = []
-    for path, before, after in _differences(new, old, "spec"):
+    for path, before, after in _find_differences(new, old, "spec"):
         lines += [f"- {path}: {before!r}"] if before is not _ABSENT else []
         lines += [f"+ {path}: {after!r}"] if after is not _ABSENT else []
     return "\n".join(lines)
@@ -326,13 +326,13 @@ def _difference(new: Any, old: Any) -> str:
 _ABSENT: Final = object()
 
 
-def _differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def _find_differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(new, dict) and isinstance(old, dict):
         for key in sorted(new.keys() | old.keys()):
-            yield from _differences(new.get(key, _ABSENT), old.get(key, _ABSENT), f"{path}.{key}")
+            yield from _find_differences(new.get(key, _ABSENT), old.get(key, _ABSENT), f"{path}.{key}")
     elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
         for index, (after, before) in enumerate(zip(new, old, strict=True)):
-            yield from _differences(after, before, f"{path}[{index}]")
+            yield from _find_differences(after, before, f"{path}[{index}]")
     elif new is _ABSENT or old is _ABSENT or not same(new, old):
         yield path, old, new
 
@@ -346,7 +346,7 @@ def _check_status(new: Document, old: Document) -> Causes:
         kind = condition.get("type") or ""
         if kind not in ("PodScheduled", "Ready", "Initialized"):
             for message in is_qualified_name(kind):
-                # The odd place is the server's.
+                # apiserver reports this odd path as well.
                 yield invalid(f"metadata.conditions[{index}].Type", kind, message)
     nominated = status.get("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName"):
@@ -368,7 +368,7 @@ def _check_status(new: Document, old: Document) -> Causes:
 def _check_stay_terminated(
     new: Sequence[Document], old: Sequence[Document], path: str, policy: str | None, spared: set[Any]
 ) -> Causes:
-    """A container that will not be restarted cannot come back to life."""
+    """Check that a terminated container that is not restarted stays terminated."""
     if policy == "Always":
         return
     running = {status.get("name") for status in new if (status.get("state") or {}).get("terminated") is None}
@@ -386,7 +386,7 @@ def _check_stay_terminated(
 
 
 class BindError(Exception):
-    """The pod cannot be bound: a conflict, with the server's message."""
+    """The pod cannot be bound: a conflict with the server's message."""
 
 
 def check_binding(binding: Mapping[str, Any]) -> list[Cause]:
@@ -401,10 +401,10 @@ def check_binding(binding: Mapping[str, Any]) -> list[Cause]:
 
 
 def bind(pod: Document, binding: Mapping[str, Any], *, now: Instant | None = None) -> Document:
-    """The pod assigned to the node that the binding names; a new document.
+    """Return the pod assigned to the node that the binding names, as a new document.
 
-    `now` becomes the transition time of the PodScheduled condition (none without it).
-    Raises BindError when the pod is being deleted, is assigned already, or still has scheduling gates.
+    `now` becomes the transition time of the PodScheduled condition; without it there is no transition time.
+    Raises BindError when the pod is being deleted, is already assigned, or still has scheduling gates.
     """
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     name = metadata.get("name", "")
@@ -432,8 +432,8 @@ def bind(pod: Document, binding: Mapping[str, Any], *, now: Instant | None = Non
     return bound
 
 
-def _resized_before_1_33(new: Document, old: Document, release: Release) -> Document:
-    """The old pod with the new one's container resources and resize policies; a new document."""
+def _apply_resize_before_1_33(new: Document, old: Document, release: Release) -> Document:
+    """Return the old pod with the new one's container resources and resize policies, as a new document."""
     pod: Document = deep_copy(old)
     wanted = {
         container.get("name"): container for container in (new.get("spec") or {}).get("containers") or ()
@@ -457,8 +457,10 @@ def _resized_before_1_33(new: Document, old: Document, release: Release) -> Docu
     return pod
 
 
-def _resized(new: Document, old: Document, release: Release) -> Document:
-    """The old pod with the new one's resources: those of containers and, where that can change, of the pod."""
+def _apply_resize(new: Document, old: Document, release: Release) -> Document:
+    """Return the old pod with the new one's resources: those of its containers and, where they can change, of the pod
+    itself.
+    """
     pod: Document = deep_copy(old)
     if version := (new.get("metadata") or {}).get("resourceVersion"):
         pod["metadata"]["resourceVersion"] = version
@@ -466,7 +468,7 @@ def _resized(new: Document, old: Document, release: Release) -> Document:
     for field in ("containers", "initContainers"):
         names = [container.get("name") for container in spec.get(field) or ()]
         if names != [container.get("name") for container in pod["spec"].get(field) or ()]:
-            keep(pod["spec"], spec, field)  # which is refused
+            keep(pod["spec"], spec, field)  # the resize check refuses it
             continue
         for container, sent in zip(pod["spec"].get(field) or (), spec.get(field) or (), strict=True):
             for part in ("resources", "resizePolicy"):
@@ -504,7 +506,7 @@ def _check_same_qos(new: Document, old: Document) -> Causes:
 
 
 def _check_resize(new: Document, old: Document, release: Release) -> Causes:
-    """Rule: ValidatePodResize of Kubernetes 1.33 and later."""
+    """Same rule as ValidatePodResize of Kubernetes 1.33 and later."""
     yield from _check_same_qos(new, old)
     after, before = new["spec"], old["spec"]
     if _has_amounts(after) or _has_amounts(before):
@@ -546,7 +548,7 @@ def _check_pod_level(after: Document | None, before: Document | None) -> Causes:
     for kind in ("requests", "limits"):
         if not (then.get(kind) or {}).keys() <= (now.get(kind) or {}).keys():
             yield forbidden(f"spec.resources.{kind}", f"pod-level resource {kind} cannot be removed")
-    if _unresizable(now) != _unresizable(then):
+    if _unresizable_part(now) != _unresizable_part(then):
         yield forbidden("spec", "only cpu and memory resources are mutable at pod-level")
 
 
@@ -566,7 +568,7 @@ def _check_container_resize(
     for kind in ("requests", "limits"):
         if not (then.get(kind) or {}).keys() <= (now.get(kind) or {}).keys():
             yield forbidden(f"{path}.resources.{kind}", f"resource {kind} cannot be removed")
-    if _unresizable(now) != _unresizable(then) or not same(
+    if _unresizable_part(now) != _unresizable_part(then) or not same(
         after.get("resizePolicy"), before.get("resizePolicy")
     ):
         place, what = ("spec", "resources") if field == "containers" else (path, _OF_INIT)
@@ -576,8 +578,8 @@ def _check_container_resize(
 _OF_INIT: Final = "resources for init or sidecar containers"
 
 
-def _unresizable(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Resources without the amounts that a resize may change."""
+def _unresizable_part(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the resources without the quantities that a resize may change."""
     rest = {kind: _without_resizable(resources.get(kind) or {}) for kind in ("requests", "limits")}
     return {**rest, "claims": resources.get("claims") or []}
 
@@ -587,7 +589,7 @@ def _without_resizable(resources: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _node_can_resize(pod: Document) -> bool:
-    """A kubelet that supports resize reports the resources of running containers."""
+    """Whether the pod's node can resize. A kubelet that supports resize reports the resources of running containers."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         if (status.get("state") or {}).get("running") is not None:
             return status.get("resources") is not None

@@ -1,4 +1,4 @@
-"""Rules of kinds that govern others: disruption budgets, autoscalers, leases and priorities.
+"""Rules of kinds that govern other objects: disruption budgets, autoscalers, leases and priorities.
 
     an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
 
@@ -245,4 +245,4 @@ class RuntimeClassStrategy(BuiltinStrategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         if new.get("handler") == old.get("handler"):
             return []
-        return [invalid_shown("handler", "null", "field is immutable")]  # the words are an API server's
+        return [invalid_shown("handler", "null", "field is immutable")]  # apiserver's message

@@ -1,4 +1,4 @@
-"""Rules of ResourceQuotas and LimitRanges. Who enforces them on others is apiserver/plugins/limits.py.
+"""Rules of ResourceQuotas and LimitRanges. apiserver/plugins/limits.py enforces them.
 
     an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
 
@@ -27,7 +27,7 @@ _COUNTED: Final = (
     "services.nodeports",
     "services.loadbalancers",
 )
-"""Resources of which there are whole numbers only."""
+"""Resources that are counted in whole numbers only."""
 
 _OF_QUOTAS: Final = frozenset(
     (
@@ -184,10 +184,12 @@ _COMPARED: Final = (
     ("min", "default", "default", "min value {0} is greater than default value {1}"),
     ("default", "max", "default", "default value {0} is greater than max value {1}"),
 )
-"""Pairs of fields, the first of which must not be greater; the named field, and the words."""
+"""Pairs of fields: the first must not be greater than the second. Then the field that the error names, and the
+message.
+"""
 
 _SHOWS_OTHER: Final = {("min", "default"): 0, ("default", "max"): 1}
-"""Where not the field's own value is shown, but the first or the second of the two."""
+"""Pairs whose error shows the value of the first (0) or second (1) field instead of the named field's own value."""
 
 
 class LimitRangeStrategy(BuiltinStrategy):

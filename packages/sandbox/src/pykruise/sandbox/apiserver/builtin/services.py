@@ -2,8 +2,8 @@
 
     a service as sent ──▶ ServiceStrategy ──▶ a service with an address, or Causes
 
-Pure. Addresses and node ports are derived from the service's uid: the sandbox routes nothing, so all that
-matters is that they look right and stay the same. Two services may get the same one.
+Pure. Addresses and node ports are derived from the service's uid. The sandbox routes no traffic, so they only need to
+look right and stay the same; two services may get the same one.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _EXTERNAL: Final = ("LoadBalancer", "NodePort")
 
 
 class ServiceStrategy(BuiltinStrategy):
-    """Services: the server gives them an address that never changes."""
+    """Services: the server assigns an address that never changes."""
 
     has_status = True
 
@@ -103,7 +103,7 @@ def _shown_ips(spec: Doc) -> str:
     return f"[]string{{{', '.join(quoted(address) for address in spec.get('clusterIPs') or ())}}}"
 
 
-def _seed(doc: Doc) -> int:
+def _seed_of(doc: Doc) -> int:
     metadata = doc.get("metadata") or {}
     text = metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     return fnv32a(text.encode())
@@ -114,24 +114,24 @@ def _allocate(doc: Document) -> None:
     if spec["type"] == "ExternalName":
         return
     if not spec.get("clusterIP"):
-        spec["clusterIP"] = (spec.get("clusterIPs") or [None])[0] or _address(_seed(doc))
+        spec["clusterIP"] = (spec.get("clusterIPs") or [None])[0] or _address_of(_seed_of(doc))
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
     if spec["type"] in _EXTERNAL and spec.get("allocateLoadBalancerNodePorts", True):
         for index, port in enumerate(spec.get("ports") or ()):
             if not port.get("nodePort"):
-                port["nodePort"] = 30000 + (_seed(doc) + index) % 2768
+                port["nodePort"] = 30000 + (_seed_of(doc) + index) % 2768
 
 
-def _address(seed: int) -> str:
-    """An address of 10.96.0.0/16, not the first ones, which clusters give to their own services."""
+def _address_of(seed: int) -> str:
+    """Return an address of 10.96.0.0/16, except the first ones, which clusters give to their own services."""
     number = 16 + seed % (65536 - 32)
     return f"10.96.{number >> 8}.{number & 255}"
 
 
 def _keep_node_ports(after: Document, before: Doc) -> None:
-    """A port that an update sends without its node port keeps the one it has."""
+    """Keep the node port of a port that an update sends without one."""
     if after.get("type") not in _EXTERNAL:
         return
     known = {
@@ -144,8 +144,8 @@ def _keep_node_ports(after: Document, before: Doc) -> None:
 
 
 def _drop_what_the_type_held(after: Document, before: Doc) -> None:
-    """A service that is no longer reached from outside loses what only such services have, unless the
-    update says it anew.
+    """Drop the fields that only externally reachable services have when the type changes, unless the update sets
+    them.
     """
     if before.get("type") not in _EXTERNAL or after.get("type") in _EXTERNAL:
         return

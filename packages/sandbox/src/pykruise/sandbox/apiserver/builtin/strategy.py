@@ -7,11 +7,11 @@
            ──▶ update status:  prepare_status_update ──▶ validate_status_update
            ──▶ (validating admission) ──▶ stored
 
-Every method is a plain function of plain documents. Methods that return a document may change the one passed
-(the caller hands over a fresh copy) and return it; `old` is never changed. `default` is idempotent.
+Every method is a plain function of plain documents. A method that returns a document may change the passed document
+(the caller passes a fresh copy) and return it. `old` is never changed. `default` is idempotent.
 
-The base class is a complete strategy: the one of a kind without rules of its own. Generic metadata
-(names, labels, uid, resourceVersion, deletion) is the core's, not the strategy's.
+The base class is a complete strategy, for kinds without rules of their own. The core handles generic metadata (names,
+labels, uid, resourceVersion, deletion), not the strategy.
 """
 
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ from pykruise.sandbox.version import served_release
 
 
 class BuiltinStrategy:
-    """Rules of one built-in kind; the base holds those of a kind that has none of its own."""
+    """Rules of one built-in kind; the base class serves kinds without rules of their own."""
 
     tracks_generation: bool = False
-    """Whether `metadata.generation` starts at 1 and counts changes of what the user asks for."""
+    """Whether `metadata.generation` starts at 1 and counts changes of the desired state."""
 
     has_status: bool = False
     """Whether `status` is written through the status subresource only."""
@@ -38,19 +38,19 @@ class BuiltinStrategy:
     """Whether a PUT of an absent object creates it (configmaps, leases, endpoints and a few more)."""
 
     allows_unconditional_update: bool = True
-    """Whether a PUT without resourceVersion overwrites whatever is there."""
+    """Whether a PUT without resourceVersion overwrites the stored object."""
 
     release: Release = served_release(NEWEST_MINOR)
-    """The Kubernetes whose rules these are."""
+    """The Kubernetes release whose rules apply."""
 
     definition: str = ""
-    """The kind's definition, whose fields some releases do not have on."""
+    """Name of the kind's OpenAPI definition; some of its fields are disabled in some releases."""
 
     def __init__(self, decoder: Decoder | None = None) -> None:
         self._decoder = decoder
 
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
-        """The document as the server writes it, and the sorted paths of the unknown fields that were dropped.
+        """Return the document as the server writes it, and the sorted paths of the unknown fields that were dropped.
 
         Raises DecodeError (a ValueError) when a value has the wrong type; the caller answers 400 and puts
         `Pod in version "v1" cannot be handled as a Pod: ` before its message.
@@ -58,35 +58,37 @@ class BuiltinStrategy:
         return self._decoder.decode(doc) if self._decoder else (doc, [])
 
     def default(self, doc: Document) -> Document:
-        """Fill what was left out, as the API server does when it decodes an object."""
+        """Fill missing fields, as the API server does when it decodes an object."""
         return doc
 
     def default_changed(self, new: Document, old: Document) -> Document:
-        """The same of an object that is stored already; what has not changed has its defaults."""
+        """Fill missing fields of an update. Parts that have not changed since they were stored already have their
+        defaults.
+        """
         return self.default(new)
 
     def without_disabled(self, doc: Document) -> Document:
-        """Drop the fields of features that are off, as the API server does without a word."""
+        """Drop the fields of disabled features, as the API server does silently."""
         return without_disabled(doc, self.definition, self.release)
 
     def prepare_create(self, doc: Document) -> Document:
-        """Set what the server alone decides about a new object: its first status, for one."""
+        """Set the fields of a new object that only the server decides, such as its first status."""
         if self.has_status:
             doc.pop("status", None)
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        """All field errors of a new object; empty when it may be stored."""
+        """All field errors of a new object; empty when it is valid."""
         return []
 
     def prepare_update(self, new: Document, old: Document) -> Document:
-        """Undo what an update of the main resource must not change: the status, for one."""
+        """Restore the fields that an update of the main resource must not change, such as the status."""
         if self.has_status:
             keep(new, old, "status")
         return new
 
     def prepare_status_update(self, new: Document, old: Document) -> Document:
-        """Undo what an update of the status must not change: everything but status and metadata."""
+        """Restore the fields that an update of the status must not change: all but status and metadata."""
         for field in [name for name in new if name not in _OF_STATUS_UPDATE]:
             if field not in old:
                 del new[field]
@@ -104,7 +106,7 @@ class BuiltinStrategy:
         return []
 
     def spec_changed(self, new: Document, old: Document) -> bool | None:
-        """Whether `metadata.generation` goes up by one; None when the kind keeps no generation."""
+        """Whether `metadata.generation` increases; None when the kind has no generation."""
         if not self.tracks_generation:
             return None
         return any(
@@ -112,15 +114,15 @@ class BuiltinStrategy:
         )
 
     def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
-        """Seconds between a delete request and removal; None when the kind is removed at once.
+        """Seconds between a delete request and removal; None when the object is removed immediately.
 
-        `options` is the document of a `DeleteOptions`. 0 also removes at once, but is recorded.
+        `options` is the document of a `DeleteOptions`. 0 also removes the object immediately, but is recorded.
         """
         return None
 
 
 def keep(new: Document, old: Document, field: str) -> None:
-    """Make `field` of the new document what it is in the old one."""
+    """Copy `field` from the old document to the new one, or remove it where the old one has none."""
     if field in old:
         new[field] = old[field]
     else:

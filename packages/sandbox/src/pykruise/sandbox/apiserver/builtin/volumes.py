@@ -29,7 +29,7 @@ _VOLUME_MODES: Final = ("Block", "Filesystem")
 
 
 class PersistentVolumeClaimStrategy(BuiltinStrategy):
-    """PersistentVolumeClaims: fixed once created, apart from the size of a bound claim."""
+    """PersistentVolumeClaims: unchangeable once created, apart from the size of a bound claim."""
 
     has_status = True
 
@@ -65,7 +65,9 @@ class PersistentVolumeClaimStrategy(BuiltinStrategy):
 
 
 def _protect(doc: Document, finalizer: str) -> None:
-    """A controller takes it off when nothing uses the object. Rule: StorageObjectInUseProtection."""
+    """Add a finalizer that a controller removes when nothing uses the object. Same rule as
+    StorageObjectInUseProtection.
+    """
     metadata = doc.setdefault("metadata", {})
     known = metadata.get("finalizers") or []
     if finalizer not in known:
@@ -73,7 +75,7 @@ def _protect(doc: Document, finalizer: str) -> None:
 
 
 def _pair_data_sources(spec: Document) -> None:
-    """The two fields for a data source say the same thing."""
+    """Give both fields for a data source the same value."""
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
     if old is not None and new is None:
         spec["dataSourceRef"] = dict(old)
@@ -116,7 +118,7 @@ def _check_claim_changes(new: Document, old: Document) -> Causes:
         after.pop("volumeName", None)
         before.pop("volumeName", None)
     if before.get("storageClassName") is None:
-        # A default class may be filled in later.
+        # A default class may be set later.
         after.pop("storageClassName", None)
     if bound:
         after["resources"] = _without_storage(after.get("resources"))
@@ -168,7 +170,7 @@ _NOT_A_SOURCE: Final = frozenset(
 
 
 class PersistentVolumeStrategy(BuiltinStrategy):
-    """PersistentVolumes: what backs them never changes."""
+    """PersistentVolumes: the volume source never changes."""
 
     has_status = True
 
@@ -195,7 +197,7 @@ class PersistentVolumeStrategy(BuiltinStrategy):
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         causes = list(_check_volume(new["spec"]))
-        after, before = _source(new["spec"]), _source(old["spec"])
+        after, before = _source_of(new["spec"]), _source_of(old["spec"])
         if not same(after, before):
             detail = (
                 f"spec.persistentvolumesource is immutable after creation\n{_changed_fields(after, before)}"
@@ -205,7 +207,7 @@ class PersistentVolumeStrategy(BuiltinStrategy):
         return [*causes, *check_immutable(*mode, "volumeMode")]
 
 
-def _source(spec: Doc) -> Document:
+def _source_of(spec: Doc) -> Document:
     return {field: value for field, value in spec.items() if field not in _NOT_A_SOURCE}
 
 
@@ -227,7 +229,7 @@ def _check_volume(spec: Doc) -> Causes:
         policy = spec["persistentVolumeReclaimPolicy"]
         place = "spec.persistentVolumeReclaimPolicy"
         yield from check_one_of(policy, place, ("Delete", "Recycle", "Retain"))
-    sources = [field for field, value in _source(spec).items() if value is not None]
+    sources = [field for field, value in _source_of(spec).items() if value is not None]
     if not sources:
         yield required("spec", "must specify a volume type")
     for source in sources[1:]:
@@ -240,7 +242,7 @@ def _check_volume(spec: Doc) -> Causes:
 
 
 class StorageClassStrategy(BuiltinStrategy):
-    """StorageClasses: parameters, provisioner and policies are fixed."""
+    """StorageClasses: parameters, provisioner and policies are unchangeable."""
 
     def default(self, doc: Document) -> Document:
         doc.setdefault("reclaimPolicy", "Delete")

@@ -1,4 +1,4 @@
-"""Rules of kinds that say what is asked about writes: webhook configurations and admission policies.
+"""Rules of the kinds that select writes for admission: webhook configurations and admission policies.
 
     an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
 
@@ -111,7 +111,7 @@ def _check_webhook(webhook: Doc, path: str) -> Causes:
 
 
 def check_match_conditions(conditions: Sequence[Doc], path: str, variables: frozenset[str]) -> Causes:
-    """`matchConditions`: names and expressions over these variables."""
+    """Check `matchConditions`: names, and expressions over these variables."""
     if len(conditions) > _MOST_CONDITIONS:
         yield too_many(path, len(conditions), _MOST_CONDITIONS)
     for index, condition in enumerate(conditions):
@@ -133,7 +133,7 @@ _MOST_CONDITIONS: Final = 64
 
 
 def check_expression(text: str, path: str, variables: frozenset[str]) -> Causes:
-    """One that can be compiled, over these variables."""
+    """Check that an expression over these variables can be compiled."""
     try:
         compile_expression(text, variables)
     except ExpressionError as err:
@@ -151,7 +151,7 @@ def _check_full_name(name: str, path: str) -> Causes:
 
 
 def check_rule_with_operations(rule: Doc, path: str) -> Causes:
-    """Which writes are meant: operations, groups, versions, resources, scope."""
+    """Check which writes a rule matches: operations, groups, versions, resources, scope."""
     operations = rule.get("operations") or ()
     if not operations:
         yield required(f"{path}.operations")
@@ -165,7 +165,7 @@ def check_rule_with_operations(rule: Doc, path: str) -> Causes:
 
 
 def check_client_config(config: Doc, path: str) -> Causes:
-    """Where a webhook is: a URL or a service."""
+    """Check the address of a webhook: a URL or a service."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         yield required(path, "exactly one of url or service is required")
@@ -181,7 +181,7 @@ def check_client_config(config: Doc, path: str) -> Causes:
 
 
 def _check_url_path(text: str, path: str) -> Causes:
-    """The path of a webhook that is a service."""
+    """Check the path of a webhook that a service serves."""
     if text in ("", "/"):
         return
     if not text.startswith("/"):
@@ -209,7 +209,7 @@ def _check_review_versions(versions: Sequence[str], path: str) -> Causes:
         yield invalid_shown(path, shown, "must include at least one of v1, v1beta1")
 
 
-# --- admission policies; their checks are loaded when one is written ---
+# --- admission policies; their checks are imported when the first policy is written ---
 
 
 def _fill_match_resources(doc: Any) -> None:

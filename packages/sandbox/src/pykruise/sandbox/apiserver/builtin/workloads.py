@@ -1,10 +1,9 @@
-"""Rules of kinds that own pods through a template: Deployments, ReplicaSets, StatefulSets, DaemonSets and
-history.
+"""Rules of kinds that own pods through a template: Deployments, ReplicaSets, StatefulSets, DaemonSets and history.
 
     a workload as sent ──▶ …Strategy ──▶ a workload as stored, or Causes
 
-Pure. What the template's pod spec may hold is in pod_spec.py and pod_validation.py; here are the fields
-around it, the agreement of selector and template, and what must not change.
+Pure. pod_spec.py and pod_validation.py check the template's pod spec. This module checks the fields around it, that
+the selector matches the template, and that immutable fields do not change.
 """
 
 from collections.abc import Mapping
@@ -61,11 +60,11 @@ class _WorkloadStrategy(BuiltinStrategy):
         return doc
 
     def empty_status(self) -> Document:
-        """The status of a new object, as the server writes one that was never set."""
+        """Return the status of a new object, as the server writes a status that was never set."""
         return {}
 
     def fill(self, spec: Document) -> None:
-        """Defaults of the kind's own fields."""
+        """Fill the defaults of the kind's own fields."""
 
 
 class DeploymentStrategy(_WorkloadStrategy):
@@ -174,7 +173,9 @@ def _check_replica_set(spec: Doc, release: Release) -> Causes:
 
 
 class ReplicationControllerStrategy(_WorkloadStrategy):
-    """ReplicationControllers: as ReplicaSets, with a plain map for a selector that defaults to the labels."""
+    """ReplicationControllers: like ReplicaSets, but the selector is a plain map that defaults to the template's
+    labels.
+    """
 
     def empty_status(self) -> Document:
         return {"replicas": 0}
@@ -196,7 +197,7 @@ class ReplicationControllerStrategy(_WorkloadStrategy):
 
 
 def _copy_labels(doc: Document) -> None:
-    """A controller without labels of its own takes those of its pods."""
+    """Give a controller without labels the labels of its template."""
     metadata = doc.setdefault("metadata", {})
     labels = ((doc["spec"].get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not metadata.get("labels"):
@@ -301,7 +302,7 @@ def _check_stateful_set(spec: Doc, release: Release) -> Causes:
 
 
 def _with_claim_volumes(spec: Doc) -> Doc:
-    """The template with the volumes of claim templates, which its containers may mount."""
+    """Return the template with the volumes of claim templates, which its containers may mount."""
     template: Doc = spec.get("template") or {}
     names = [
         (template.get("metadata") or {}).get("name") for template in spec.get("volumeClaimTemplates") or ()
@@ -442,7 +443,7 @@ def _check_rolling_daemon_set(rolling: Doc, path: str) -> Causes:
 
 
 class ControllerRevisionStrategy(BuiltinStrategy):
-    """ControllerRevisions: a snapshot that never changes, and its number, which may."""
+    """ControllerRevisions: a snapshot that never changes, and a revision number that may change."""
 
     def validate_create(self, doc: Document) -> list[Cause]:
         causes = list(check_not_negative(doc.get("revision"), "revision"))
@@ -459,7 +460,7 @@ class ControllerRevisionStrategy(BuiltinStrategy):
 
 
 class PodTemplateStrategy(BuiltinStrategy):
-    """PodTemplates: a template by itself."""
+    """PodTemplates: a template as an object of its own."""
 
     tracks_generation = True
 
@@ -476,7 +477,7 @@ class PodTemplateStrategy(BuiltinStrategy):
 
 
 def _reported_twice(causes: list[Cause]) -> list[Cause]:
-    """Updates of some kinds are checked as a new object and as an update, and tell each fault both times."""
+    """Report each fault twice: some kinds check an update both as a new object and as an update."""
     return [*causes, *causes]
 
 
@@ -492,7 +493,7 @@ def _check_selector_and_template(
             yield invalid_shown(
                 "spec.selector", go_selector(selector), f"empty selector is invalid for {kind}"
             )
-    if not _readable(selector):
+    if not _is_valid_selector(selector):
         yield invalid_shown("spec.selector", go_selector(selector), unreadable)
         return
     empty = selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
@@ -514,7 +515,7 @@ def _check_template(
         yield forbidden(f"{path}.spec.activeDeadlineSeconds", detail)
 
 
-def _readable(selector: Doc | None) -> bool:
+def _is_valid_selector(selector: Doc | None) -> bool:
     try:
         selector_from(selector)
     except SelectorError:

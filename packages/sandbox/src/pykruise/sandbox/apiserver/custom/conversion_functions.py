@@ -1,4 +1,4 @@
-"""Conversion of custom resources by functions of this process, where a cluster would ask a webhook.
+"""Conversion of custom resources by functions of this process, where a cluster would call a webhook.
 
 storage version ──▶ ConversionFunctions.converter(crd, version) ──▶ another served version, and back
 
@@ -15,7 +15,7 @@ from pykruise.sandbox.apiserver.requests.statuses import internal_error
 
 
 class ConversionFunctions:
-    """A `catalog.Conversions` of the kinds in the table; objects of others only get another apiVersion."""
+    """A `catalog.Conversions` for the kinds in the table. Objects of other kinds only get another apiVersion."""
 
     def __init__(self, table: Conversions) -> None:
         self._table = table
@@ -28,7 +28,7 @@ class ConversionFunctions:
         recorded = set((crd.get("status") or {}).get("storedVersions") or ())
         is_plain = version == storage and recorded <= {
             storage
-        }  # else some may be stored in the other version
+        }  # otherwise some objects may be stored in the other version
         if is_plain or asks_webhook or (group, kind) not in self._table:
             return None
         return _FunctionConverter(self._table, stored=f"{group}/{storage}", served=f"{group}/{version}")
@@ -41,13 +41,13 @@ class _FunctionConverter:
         self._served = served
 
     async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
-        return [self._converted(doc, self._served) for doc in docs]
+        return [self._convert_document(doc, self._served) for doc in docs]
 
     async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
-        return [self._converted(doc, self._stored) for doc in docs]
+        return [self._convert_document(doc, self._stored) for doc in docs]
 
-    def _converted(self, doc: Document, to: str) -> Document:
-        """Its failure is that of the whole request, as with a webhook."""
+    def _convert_document(self, doc: Document, to: str) -> Document:
+        """Convert one document. A failure fails the whole request, as with a webhook."""
         try:
             return convert(doc, to, self._table)
         except ConversionError as err:

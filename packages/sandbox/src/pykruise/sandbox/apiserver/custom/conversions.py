@@ -1,8 +1,8 @@
-"""Resources that are the same objects under two groups: events.
+"""Resources that serve the same objects in two groups: events.
 
 Storage has core/v1 Events ──▶ EventConverter ──▶ events.k8s.io/v1 Events, and back
 
-Pure. Conversion webhooks of custom resources stand behind the same seam (`catalog.Converter`).
+Pure. Conversion webhooks of custom resources use the same interface (`catalog.Converter`).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _RENAMED: Final = (
     ("lastTimestamp", "deprecatedLastTimestamp"),
     ("count", "deprecatedCount"),
 )
-"""Members of a core/v1 Event and what events.k8s.io/v1 calls them."""
+"""Members of a core/v1 Event, and their names in events.k8s.io/v1."""
 
 _PARTS: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 EVENT_FACTS: Final = (
@@ -37,30 +37,31 @@ EVENT_FIELDS: Final = (
     "reportingController",
     "type",
 )
-"""The same as events.k8s.io/v1 calls them, in the same places; it does not select by source."""
+"""The same fields under their names in events.k8s.io/v1, in the same order. events.k8s.io/v1 cannot select by source.
+"""
 
 
 class EventConverter:
-    """Between stored core/v1 Events and events.k8s.io/v1."""
+    """Converts between stored core/v1 Events and events.k8s.io/v1."""
 
     async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
-        """As events.k8s.io/v1."""
-        return [_renamed(doc, "events.k8s.io/v1", dict(_RENAMED)) for doc in docs]
+        """Convert to events.k8s.io/v1."""
+        return [_rename_members(doc, "events.k8s.io/v1", dict(_RENAMED)) for doc in docs]
 
     async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
-        """As core/v1."""
+        """Convert to core/v1."""
         back = {new: old for old, new in _RENAMED}
-        return [_completed(_renamed(doc, "v1", back)) for doc in docs]
+        return [_fill_event(_rename_members(doc, "v1", back)) for doc in docs]
 
 
-def _renamed(doc: Document, api_version: str, names: dict[str, str]) -> Document:
+def _rename_members(doc: Document, api_version: str, names: dict[str, str]) -> Document:
     renamed = {names.get(member, member): value for member, value in doc.items()}
     renamed["apiVersion"] = api_version
     return renamed
 
 
-def _completed(doc: Document) -> Document:
-    """Fields that a core/v1 Event always has."""
+def _fill_event(doc: Document) -> Document:
+    """Fill the fields that a core/v1 Event always has."""
     for member in ("involvedObject", "source"):
         doc.setdefault(member, {})
     for member in ("firstTimestamp", "lastTimestamp"):

@@ -2,7 +2,7 @@
 
 a CRD, the one before ──▶ crd_errors() ──▶ causes
 
-Pure. Rules: Kubernetes' validation of CustomResourceDefinitions.
+Pure. Same rules as Kubernetes' validation of CustomResourceDefinitions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
 
 def versions_of(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Its versions that are objects."""
+    """The CRD's versions that are objects."""
     versions = spec.get("versions")
     return [each for each in versions if isinstance(each, dict)] if isinstance(versions, list) else []
 
 
 def is_true(status: Mapping[str, Any], kind: str) -> bool:
-    """Whether the condition of that type holds."""
+    """Whether the condition of that type is true."""
     return any(
         condition.get("type") == kind and condition.get("status") == "True"
         for condition in status.get("conditions") or ()
@@ -32,7 +32,7 @@ def is_true(status: Mapping[str, Any], kind: str) -> bool:
 
 
 def name_of_crd_errors(doc: Document) -> Iterator[Cause]:
-    """The object's name is made of the kind's plural and its group."""
+    """Check that the object's name consists of the kind's plural and its group."""
     spec = doc.get("spec") or {}
     expected = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
     name = doc["metadata"].get("name") or ""
@@ -87,14 +87,14 @@ def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         name = version.get("name") or ""
         for text in is_dns1035_label(name):
             yield causes.invalid(f"{path}.name", name, text)
-            if index == 0:  # once more, as the version of the CRD as a whole
+            if index == 0:  # reported a second time for the version of the CRD as a whole
                 yield causes.invalid("spec.version", name, text)
         if name in seen:
             yield causes.invalid(
                 "spec.versions", [each.get("name") for each in versions], "must contain unique version names"
             )
         seen.add(name)
-        # What is said once for all versions is read as said of the CRD as a whole.
+        # apiserver reads fields that are the same in all versions as fields of the CRD as a whole.
         alone = len(versions) == 1
         own = f"{path}.schema"
         yield from _schema_errors(version, "spec.validation" if alone else own, missing=own)
@@ -201,7 +201,7 @@ def _conversion_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def stored_version_errors(doc: Document) -> Iterator[Cause]:
-    """Versions that are stored must stay."""
+    """Check that versions with stored objects are not removed."""
     stored: Sequence[str] = (doc.get("status") or {}).get("storedVersions") or ()
     versions = [version.get("name") for version in versions_of(doc.get("spec") or {})]
     if not stored:
@@ -213,7 +213,7 @@ def stored_version_errors(doc: Document) -> Iterator[Cause]:
 
 
 def immutable_errors(new: Document, old: Document) -> Iterator[Cause]:
-    """An established CRD keeps what its objects are stored under."""
+    """Check that an established CRD keeps the fields that identify its stored objects."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     pairs = [("spec.group", spec.get("group"), before.get("group"))]
     names, old_names = spec.get("names") or {}, before.get("names") or {}

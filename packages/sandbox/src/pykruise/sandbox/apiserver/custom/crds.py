@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions: what one must be, and how it becomes a served resource.
+"""CustomResourceDefinitions: their rules, and how they become served resources.
 
 a CRD is written ──▶ CrdStrategy (defaults, validation, names, conditions) ──▶ stored
-                 ──▶ Definitions.on_change(), in the same step ──▶ Catalog serves its versions, or no longer
-a CRD is deleted ──▶ its objects are deleted; with the last of them it goes, and the resource with it
+                 ──▶ Definitions.on_change(), in the same step ──▶ Catalog starts or stops serving its versions
+a CRD is deleted ──▶ its objects are deleted; after the last of them, the CRD and its resource are removed
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ _METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class CustomStrategy:
-    """The rules of a custom resource in one version: those of its schema."""
+    """The rules of a custom resource in one version. They come from its schema."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class CustomStrategy:
 
     def prepare_update(self, new: Document, old: Document) -> Document:
         if self._has_status:
-            _keep(new, old, "status")
+            _keep_member(new, old, "status")
         return new
 
     def prepare_status_update(self, new: Document, old: Document) -> Document:
-        """Only the status passes; metadata stays as it is, too."""
+        """Take only the status of the new document; the metadata stays unchanged, too."""
         doc: Document = {member: value for member, value in old.items() if member != "status"}
-        # Its own copy: the caller goes on to set the resourceVersion.
+        # The metadata is copied, because the caller sets the resourceVersion in it.
         doc["metadata"] = dict(old["metadata"])
         if "status" in new:
             doc["status"] = new["status"]
@@ -136,10 +136,11 @@ class CustomStrategy:
 
 @lru_cache(maxsize=32)
 def read_crd(raw: bytes) -> tuple[Document, tuple[CatalogEntry, ...]]:
-    """A stored CRD and, once it is established, an entry for each of its versions, the preferred one first. How
-    its objects are converted is not in them.
+    """Return a stored CRD and, once it is established, an entry for each of its versions, the preferred one first.
+    The entries have no converters yet.
 
-    Definitions are large, and servers of one process often begin with the same ones: what is returned is not changed.
+    Definitions are large, and servers of one process often begin with the same ones, so results are cached. Never
+    change them.
     """
     crd = decode(raw)
     return crd, _entries_of(crd)
@@ -152,10 +153,10 @@ def _entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
     spec = crd["spec"]
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     versions = sorted(spec["versions"], key=lambda version: version_priority(version["name"]), reverse=True)
-    return tuple(_entry(crd, version, storage) for version in versions)
+    return tuple(_build_entry(crd, version, storage) for version in versions)
 
 
-def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> CatalogEntry:
+def _build_entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> CatalogEntry:
     spec = crd["spec"]
     names = crd["status"].get("acceptedNames") or spec["names"]
     resource = Resource(
@@ -168,7 +169,7 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
     subresources = version.get("subresources") or {}
     scale = _scale_paths(subresources.get("scale"))
-    # Facts are kept once for all versions, so a field that one of them selects by has a place in all.
+    # All versions share one list of facts, so a field that one version selects by has a place in all of them.
     selectable = tuple(
         dict.fromkeys(
             field["jsonPath"].lstrip(".")
@@ -179,7 +180,7 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
     )
     warning = version.get("deprecationWarning") or ""
     if version.get("deprecated") and not warning:
-        warning = f"{resource.api_version} {resource.kind} is deprecated{_better(spec, version)}"
+        warning = f"{resource.api_version} {resource.kind} is deprecated{_recommend_version(spec, version)}"
     return CatalogEntry(
         resource=resource,
         strategy=CustomStrategy(
@@ -195,8 +196,8 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         verbs=_VERBS,
-        subresources=_subresources(resource, subresources),
-        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        subresources=_build_subresources(resource, subresources),
+        columns=tuple(_build_column(column) for column in version.get("additionalPrinterColumns") or ()),
         scale=scale,
         crd=crd["metadata"]["name"],
         schema=schema,
@@ -210,8 +211,8 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
     )
 
 
-def _better(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    """Version that the warning of a deprecated one recommends: the best newer version that is served."""
+def _recommend_version(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    """The version that the warning of a deprecated one recommends: the best newer version that is served."""
     others = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
     best = max(others, key=version_priority, default="")
     if not best or version_priority(best) < version_priority(version["name"]):
@@ -219,7 +220,7 @@ def _better(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
     return f"; use {spec['group']}/{best} {spec['names']['kind']}"
 
 
-def _subresources(resource: Resource, subresources: Mapping[str, Any]) -> dict[str, Subresource]:
+def _build_subresources(resource: Resource, subresources: Mapping[str, Any]) -> dict[str, Subresource]:
     result = {}
     if "status" in subresources:
         result["status"] = Subresource(
@@ -246,7 +247,7 @@ def _scale_paths(scale: Mapping[str, Any] | None) -> ServedScalePaths | None:
     )
 
 
-def _column(column: Mapping[str, Any]) -> ServedColumn:
+def _build_column(column: Mapping[str, Any]) -> ServedColumn:
     return ServedColumn(
         name=column["name"],
         type=column["type"],
@@ -263,7 +264,7 @@ def _go_kind(value: Any) -> str:
     )
 
 
-def _keep(new: Document, old: Document, member: str) -> None:
+def _keep_member(new: Document, old: Document, member: str) -> None:
     if member in old:
         new[member] = old[member]
     else:
@@ -274,9 +275,7 @@ def _keep(new: Document, old: Document, member: str) -> None:
 
 
 class CrdStrategy:
-    """The rules of CustomResourceDefinition. Its names and conditions are settled once it is stored:
-    `settle`.
-    """
+    """The rules of CustomResourceDefinition. `settle` decides its names and conditions after it is stored."""
 
     def __init__(self) -> None:
         self._decoder = decoder_for(_CRD)
@@ -342,7 +341,7 @@ class CrdStrategy:
 
 
 def _with_stored_version(doc: Document) -> Document:
-    """The storage version is one that objects may be stored in, from now on."""
+    """Add the storage version to the versions in which objects may be stored."""
     status = doc["status"]
     for version in versions_of(doc.get("spec") or {}):
         if version.get("storage") and version.get("name") not in (status.get("storedVersions") or ()):
@@ -352,7 +351,7 @@ def _with_stored_version(doc: Document) -> Document:
 
 
 def settle(doc: Document, others: Iterable[Document], now: str) -> Document:
-    """Accept the names of a stored CRD unless another has them, and establish it; changes and returns `doc`.
+    """Accept the names of a stored CRD unless another CRD has them, and establish the CRD. Changes and returns `doc`.
 
     A real API server's controllers do this moments after the CRD is stored.
     """
@@ -360,8 +359,8 @@ def settle(doc: Document, others: Iterable[Document], now: str) -> Document:
     status: Document = doc["status"]
     if status.get("conditions") is None:
         status["conditions"] = []
-    taken = _taken(doc, others)
-    accepted, reason, message = _accepted(names, status.get("acceptedNames") or {}, taken)
+    taken = _names_of_others(doc, others)
+    accepted, reason, message = _accept_names(names, status.get("acceptedNames") or {}, taken)
     status["acceptedNames"] = accepted
     set_condition(status, "NamesAccepted", reason == "NoConflicts", reason, message, now)
     if reason == "NoConflicts":
@@ -372,10 +371,10 @@ def settle(doc: Document, others: Iterable[Document], now: str) -> Document:
     return doc
 
 
-def _accepted(
+def _accept_names(
     names: Mapping[str, Any], before: Mapping[str, Any], taken: tuple[set[str], set[str]]
 ) -> tuple[Document, str, str]:
-    """The names a CRD gets, and the reason and message of its NamesAccepted condition."""
+    """The accepted names of a CRD, and the reason and message of its NamesAccepted condition."""
     resources, kinds = taken
     accepted = dict(before)
     reason, message = "NoConflicts", "no conflicts found"
@@ -403,8 +402,8 @@ def _accepted(
     return accepted, reason, message
 
 
-def _taken(doc: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
-    """Names of resources and of kinds that other CRDs of the group have."""
+def _names_of_others(doc: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
+    """The names of resources and of kinds that other CRDs of the group have."""
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:
@@ -422,7 +421,9 @@ def _taken(doc: Document, others: Iterable[Document]) -> tuple[set[str], set[str
 def set_condition(
     status: Document, kind: str, holds: bool, reason: str, message: str, now: str, *, once: bool = False
 ) -> None:
-    """Set a condition; its time changes with its status only. `once`: leave it when it holds already."""
+    """Set a condition. Its transition time changes only with its status. `once`: do not change it when it is already
+    true.
+    """
     conditions: list[Document] = status.setdefault("conditions", [])
     value = "True" if holds else "False"
     for condition in conditions:

@@ -1,9 +1,8 @@
-"""Keeps what is served in step with the CRDs that are stored, and ends a CRD with its objects.
+"""Keeps the served resources in step with the stored CRDs, and removes a terminating CRD after its last object.
 
 Core commits a change of a CRD or of its objects ──▶ Definitions ──▶ the CRD's status, the Catalog, removals
 
-Everything happens in the step of the commit: when the answer to the POST of a CRD is out, its resource is
-served.
+Everything happens in the step of the commit, so the resource is already served when the POST of its CRD is answered.
 """
 
 import msgspec
@@ -18,14 +17,14 @@ from pykruise.sandbox.apiserver.requests.deletion import CRD_CLEANUP
 
 
 class Definitions:
-    """Owns the part of the catalog that comes from CRDs; `conversions` convert their objects."""
+    """Owns the part of the catalog that comes from CRDs. `conversions` convert their objects."""
 
     def __init__(self, core: Core, conversions: Conversions | None = None) -> None:
         self._core = core
         self._conversions = conversions
         self._shelves: set[str] = set()
         self._names: dict[str, Document] = {}
-        """Group and names of each CRD, as they stand in it: all that other CRDs depend on."""
+        """Group and accepted names of each CRD: everything that other CRDs depend on."""
         core.on_change(CRD_SHELF, self._crd_changed)
         for stored in core.storage.scan(CRD_SHELF).items:
             self._serve(stored)
@@ -41,22 +40,22 @@ class Definitions:
         self._core.catalog.remove(name)
         for shelf in shelves:
             self._core.hub.end(shelf)
-        # Its names are free: a CRD that waited for them can have them.
+        # The names of the deleted CRD are free now, so another CRD may get them.
         for stored in self._core.storage.scan(CRD_SHELF).items:
             self._settle(stored)
 
     def _settle(self, stored: Stored) -> None:
-        """Write what follows from the CRD into its status, or serve it when that is there already."""
+        """Write the names and conditions into the CRD's status, or serve the CRD when the status already has them."""
         name = stored.key.name
         others = [names for other, names in self._names.items() if other != name]
         now = self._core.clock()
         before = decode(stored.raw)
         doc = settle(decode(stored.raw), others, format_time(now))
         managed = self._core.ownership.by_server(
-            self._entry(), stored.managed, before, doc, now=now, subresource="status"
+            self._crd_entry(), stored.managed, before, doc, now=now, subresource="status"
         )
-        # A write that changes something comes back here as a change of its own.
-        if self._core.put(self._entry(), stored, doc, managed=managed) is stored:
+        # A write that changes the status comes back here as a new change.
+        if self._core.put(self._crd_entry(), stored, doc, managed=managed) is stored:
             self._serve(stored)
 
     def _serve(self, stored: Stored) -> None:
@@ -85,8 +84,8 @@ class Definitions:
             self._core.on_change(shelf, self._custom_resource_changed)
 
     def end_if_empty(self, name: str) -> None:
-        """Take the cleanup finalizer off a terminating CRD that has no objects any more."""
-        stored = self._core.get(self._entry(), "", name)
+        """Remove the cleanup finalizer of a terminating CRD when it has no objects left."""
+        stored = self._core.get(self._crd_entry(), "", name)
         if stored is None:
             return
         doc = decode(stored.raw)
@@ -96,22 +95,24 @@ class Definitions:
         if any(
             self._core.storage.scan(entry.shelf, limit=1).items for entry in self._core.catalog.of_crd(name)
         ):
-            self._note(doc, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-            self._core.put(self._entry(), stored, doc)
+            self._set_terminating(
+                doc, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+            )
+            self._core.put(self._crd_entry(), stored, doc)
             return
         finalizers = [each for each in finalizers if each != CRD_CLEANUP]
         if not finalizers:
-            self._core.remove(self._entry(), stored)
+            self._core.remove(self._crd_entry(), stored)
             return
         doc["metadata"]["finalizers"] = finalizers
-        self._note(doc, "False", "InstanceDeletionCompleted", "removed all instances")
-        self._core.put(self._entry(), stored, doc)
+        self._set_terminating(doc, "False", "InstanceDeletionCompleted", "removed all instances")
+        self._core.put(self._crd_entry(), stored, doc)
 
-    def _note(self, doc: Document, status: str, reason: str, message: str) -> None:
+    def _set_terminating(self, doc: Document, status: str, reason: str, message: str) -> None:
         now = format_time(self._core.clock())
         set_condition(doc["status"], "Terminating", status == "True", reason, message, now)
 
-    def _entry(self) -> CatalogEntry:
+    def _crd_entry(self) -> CatalogEntry:
         entry = self._core.catalog.of_shelf(CRD_SHELF)
         assert entry is not None
         return entry

@@ -1,9 +1,9 @@
-"""Functions that Kubernetes adds to CEL: of texts, lists and quantities, and `format`.
+"""Functions that Kubernetes adds to CEL: for strings, lists and quantities, and `format`.
 
-expressions.py ──▶ FUNCTIONS, by name ──▶ the language's own call them
+expressions.py ──▶ FUNCTIONS, by name ──▶ called by the CEL library
 
-Pure. A quantity is a map with its amount, since the language has no values of our own: equal amounts are equal,
-whatever they were written as. Rules: Kubernetes' CEL libraries, cel-go's `format`.
+Pure. A quantity is a map with its amount, because the library has no user-defined values. Equal amounts are equal,
+however they were written. Same rules as Kubernetes' CEL libraries and cel-go's `format`.
 """
 
 import re
@@ -33,7 +33,7 @@ def _is_sorted(items: Sequence[Any]) -> bool:
 
 
 def _index_of(items: Any, item: Any, *start: int) -> int:
-    """Index of an item in a list or a string; -1 where it is absent."""
+    """Index of an item in a list or a string; -1 when it is absent."""
     if isinstance(items, str):
         return items.find(item, *start)
     return next((place for place, each in enumerate(items) if each == item), -1)
@@ -68,7 +68,7 @@ def _format(text: str, values: Sequence[Any]) -> str:
     return _CLAUSE.sub(filled, text)
 
 
-def _shown(value: Any, _digits: int = 0) -> str:
+def _format_value(value: Any, _digits: int = 0) -> str:
     match value:
         case None:
             return "null"
@@ -77,39 +77,43 @@ def _shown(value: Any, _digits: int = 0) -> str:
         case float():
             return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
         case Mapping():
-            return "{" + ", ".join(f"{_inner(key)}:{_inner(value[key])}" for key in sorted(value)) + "}"
+            return (
+                "{"
+                + ", ".join(f"{_format_inner(key)}:{_format_inner(value[key])}" for key in sorted(value))
+                + "}"
+            )
         case list() | tuple():
-            return "[" + ", ".join(_inner(each) for each in value) + "]"
+            return "[" + ", ".join(_format_inner(each) for each in value) + "]"
         case _:
             return str(value)
 
 
-def _inner(value: Any) -> str:
-    """Inside of a list or map, texts are quoted."""
-    return quoted(value) if isinstance(value, str) else _shown(value)
+def _format_inner(value: Any) -> str:
+    """Format a value inside a list or map, where strings are quoted."""
+    return quoted(value) if isinstance(value, str) else _format_value(value)
 
 
-def _whole(value: Any) -> int:
+def _check_integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("decimal clause can only be used on integers")
     return value
 
 
-def _hex(value: Any) -> str:
+def _to_hex(value: Any) -> str:
     if isinstance(value, str):
         return value.encode().hex()
-    return value.hex() if isinstance(value, bytes) else f"{_whole(value):x}"
+    return value.hex() if isinstance(value, bytes) else f"{_check_integer(value):x}"
 
 
 _VERBS: Final[Mapping[str, Callable[[Any, int], str]]] = {
-    "s": _shown,
-    "d": lambda value, _: str(_whole(value)),
+    "s": _format_value,
+    "d": lambda value, _: str(_check_integer(value)),
     "f": lambda value, digits: f"{float(value):.{digits}f}",
     "e": lambda value, digits: f"{float(value):.{digits}e}",
-    "b": lambda value, _: f"{int(value) if isinstance(value, bool) else _whole(value):b}",
-    "o": lambda value, _: f"{_whole(value):o}",
-    "x": lambda value, _: _hex(value),
-    "X": lambda value, _: _hex(value).upper(),
+    "b": lambda value, _: f"{int(value) if isinstance(value, bool) else _check_integer(value):b}",
+    "o": lambda value, _: f"{_check_integer(value):o}",
+    "x": lambda value, _: _to_hex(value),
+    "X": lambda value, _: _to_hex(value).upper(),
 }
 
 # --- quantities ----------------------------------------
@@ -122,7 +126,7 @@ def _of_nano(nano: int) -> dict[str, str]:
     return {_MARK: str(nano)}
 
 
-def _nano(value: Any) -> int:
+def _parse_nano(value: Any) -> int:
     if isinstance(value, Mapping) and set(value) == {_MARK}:
         return int(value[_MARK])
     if isinstance(value, int) and not isinstance(value, bool):
@@ -130,7 +134,7 @@ def _nano(value: Any) -> int:
     raise ValueError("no such overload: this is no quantity")
 
 
-def _quantity(text: str) -> dict[str, str]:
+def _parse_quantity(text: str) -> dict[str, str]:
     return _of_nano(Quantity.parse(text).nano)
 
 
@@ -143,14 +147,14 @@ def _is_quantity(text: Any) -> bool:
 
 
 def _as_integer(value: Any) -> int:
-    nano = _nano(value)
+    nano = _parse_nano(value)
     if nano % _NANO:
         raise ValueError("cannot convert value to integer")
     return nano // _NANO
 
 
 def _compare(item: Any, other: Any) -> int:
-    left, right = _nano(item), _nano(other)
+    left, right = _parse_nano(item), _parse_nano(other)
     return (left > right) - (left < right)
 
 
@@ -161,16 +165,16 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "isSorted": _is_sorted,
     "lastIndexOf": _last_index_of,
     "format": _format,
-    "quantity": _quantity,
+    "quantity": _parse_quantity,
     "isQuantity": _is_quantity,
     "isGreaterThan": lambda item, other: _compare(item, other) > 0,
     "isLessThan": lambda item, other: _compare(item, other) < 0,
     "compareTo": _compare,
-    "add": lambda item, other: _of_nano(_nano(item) + _nano(other)),
-    "sub": lambda item, other: _of_nano(_nano(item) - _nano(other)),
+    "add": lambda item, other: _of_nano(_parse_nano(item) + _parse_nano(other)),
+    "sub": lambda item, other: _of_nano(_parse_nano(item) - _parse_nano(other)),
     "sign": lambda item: _compare(item, _of_nano(0)),
-    "isInteger": lambda item: not _nano(item) % _NANO,
+    "isInteger": lambda item: not _parse_nano(item) % _NANO,
     "asInteger": _as_integer,
-    "asApproximateFloat": lambda item: _nano(item) / _NANO,
+    "asApproximateFloat": lambda item: _parse_nano(item) / _NANO,
 }
-"""Functions and methods alike, by name; a method gets its receiver first."""
+"""Functions and methods by name; a method gets its receiver as the first argument."""

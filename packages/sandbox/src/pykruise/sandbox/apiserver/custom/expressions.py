@@ -1,12 +1,11 @@
-"""CEL expressions: compiled once, refused when they use what is not there.
+"""CEL expressions: compiled once, and refused when they use something that is not supported here.
 
 text + names of variables ──▶ compile_expression() ──▶ Expression ──▶ evaluate(variables) ──▶ a value
 
-The language is the `common-expression-language` package's. The functions Kubernetes adds to it are in
-expression_functions.py, but for those of URLs, IP addresses, semantic versions, optional field selection (`a.?b`),
-`cel.bind` and two-variable comprehensions: an expression that uses one of these is refused when it is written, and
-the message names it.
-There is no type checker: a field that does not exist, or a comparison of unlike types, is reported when the
+The `common-expression-language` package provides the language. expression_functions.py adds Kubernetes' functions,
+except those for URLs, IP addresses and semantic versions, optional field selection (`a.?b`), `cel.bind` and
+two-variable comprehensions. An expression that uses one of these is refused when it is written, and the message names
+it. There is no type checker: a field that does not exist, or a comparison of different types, is reported when the
 expression is evaluated.
 """
 
@@ -18,30 +17,30 @@ from typing import Any, Final
 from pykruise.kube.values.go_text import quoted
 
 CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
-"""Variables of a webhook's matchConditions. `authorizer` is not there."""
+"""Variables of a webhook's matchConditions. `authorizer` is not supported."""
 
 RESERVED_WORDS: Final = frozenset(
     """true false null in as break const continue else for function if import let loop package namespace
     return var void while""".split()  # noqa: SIM905  (a list of words reads better)
 )
-"""Names that are not allowed. Rule: CEL's syntax."""
+"""Names that are not allowed. Same rule as CEL's syntax."""
 
 POLICY_VARIABLES: Final = CONDITION_VARIABLES | {"namespaceObject"}
-"""Variables of an admission policy's validations; `params` and `variables` where it has them."""
+"""Variables of an admission policy's validations; `params` and `variables` are added for policies that have them."""
 
 _LONGEST: Final = 10_000
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be compiled; the text follows `compilation failed: `."""
+    """An expression that cannot be compiled. The message follows `compilation failed: `."""
 
 
 class EvaluationError(ValueError):
-    """An expression without a value."""
+    """An expression that has no value for these variables."""
 
 
 class Expression:
-    """A compiled expression. Make one with `compile_expression`."""
+    """A compiled expression. Create it with `compile_expression`."""
 
     def __init__(self, text: str, program: Any) -> None:
         self.text = text
@@ -49,9 +48,9 @@ class Expression:
         self.variables: frozenset[str] = frozenset(program.variables())
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
-        """The value. Raises EvaluationError."""
-        context = _context(variables)
-        for name, function in _added().items():
+        """Return the value. Raises EvaluationError."""
+        context = _build_context(variables)
+        for name, function in _load_functions().items():
             context.add_function(name, function)
         try:
             return self._program.execute(context)
@@ -59,11 +58,11 @@ class Expression:
             raise EvaluationError(f"no such key: {err.args[0] if err.args else ''}") from err
         except RecursionError as err:
             raise EvaluationError("nested too deep") from err
-        except Exception as err:  # the library raises whatever fits in Python
+        except Exception as err:  # the library raises any kind of exception
             raise EvaluationError(str(err)) from err
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
-        """Whether it is true. Raises EvaluationError, also for a value that is no bool."""
+        """Whether the value is true. Raises EvaluationError, also for a value that is not a bool."""
         value = self.evaluate(variables)
         if not isinstance(value, bool):
             raise EvaluationError("must evaluate to bool")
@@ -72,11 +71,11 @@ class Expression:
 
 @lru_cache(maxsize=4_096)
 def compile_expression(text: str, variables: frozenset[str]) -> Expression:
-    """Compile; `variables` are the names it may use. Raises ExpressionError."""
+    """Compile an expression that may use these `variables`. Raises ExpressionError."""
     if len(text) > _LONGEST:
         raise ExpressionError(f"the expression is longer than {_LONGEST} characters")
     try:
-        program = _library().compile(text)
+        program = _load_library().compile(text)
     except Exception as err:
         message = str(err).partition(": ")[2] or str(err)
         raise ExpressionError(message) from err
@@ -85,15 +84,15 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
     bound = set(_BOUND.findall(text))
     missing += sorted(expression.variables - variables - _TYPES - _LIBRARIES - bound)
     if missing:
-        lines = [_undeclared(text, name) for name in missing]
+        lines = [_describe_undeclared(text, name) for name in missing]
         raise ExpressionError("\n".join(lines))
     return expression
 
 
 def conditions_hold(conditions: Iterable[Expression], variables: Mapping[str, Any]) -> bool:
-    """Whether all match conditions hold. One that is false decides, also when another has no value.
+    """Whether all match conditions are true. A false one decides, even when another one has no value.
 
-    Raises EvaluationError. Rule: Kubernetes' matchConditions.
+    Raises EvaluationError. Same rule as Kubernetes' matchConditions.
     """
     failed: list[str] = []
     for condition in conditions:
@@ -108,39 +107,39 @@ def conditions_hold(conditions: Iterable[Expression], variables: Mapping[str, An
 
 
 def optional(value: Any = None, *, is_there: bool = True) -> Any:
-    """A value that may be absent, as CEL has it."""
-    kind = _library().OptionalValue
+    """Return CEL's optional value."""
+    kind = _load_library().OptionalValue
     return kind.of(value) if is_there else kind.none()
 
 
 @cache
-def _library() -> Any:
-    """Loaded when the first expression is: it takes longer to load than all the rest of the API server."""
+def _load_library() -> Any:
+    """Import the library with the first expression, because it takes longer to load than the rest of the API server."""
     import cel
 
     return cel
 
 
-def _added() -> Mapping[str, Callable[..., Any]]:
+def _load_functions() -> Mapping[str, Callable[..., Any]]:
     from pykruise.sandbox.apiserver.custom.expression_functions import FUNCTIONS
 
     return FUNCTIONS
 
 
-def _context(variables: Mapping[str, Any]) -> Any:
+def _build_context(variables: Mapping[str, Any]) -> Any:
     from cel.stdlib import add_stdlib_to_context
 
-    context = _library().Context(dict(variables))
+    context = _load_library().Context(dict(variables))
     add_stdlib_to_context(context)
     return context
 
 
 _BOUND: Final = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
-"""Names that comprehensions make for themselves."""
+"""Names that comprehensions declare themselves."""
 
 
-def _undeclared(text: str, name: str) -> str:
-    """As cel-go tells it: with the place."""
+def _describe_undeclared(text: str, name: str) -> str:
+    """Error for an undeclared name, with its position, in cel-go's words."""
     match = re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", text)
     column = match.start() if match else 0
     shown = quoted(name).replace('"', "'")
@@ -154,13 +153,13 @@ _LIBRARIES: Final = frozenset(("base64", "math", "optional", "sets"))
 _TYPES: Final = frozenset(
     "bool bytes double duration dyn int list map null_type string timestamp type uint".split()  # noqa: SIM905
 )
-"""Names of types, which are values too."""
+"""Names of types, which are also values."""
 
 
 @lru_cache(maxsize=1)
-def _known() -> frozenset[str]:
-    context = _context({})
-    return frozenset(name.rpartition(".")[2] for name in (*context.functions, *_added()))
+def _known_functions() -> frozenset[str]:
+    context = _build_context({})
+    return frozenset(name.rpartition(".")[2] for name in (*context.functions, *_load_functions()))
 
 
 _NATIVE: Final = frozenset(
@@ -172,5 +171,5 @@ _NATIVE: Final = frozenset(
 
 
 def _is_known(name: str) -> bool:
-    """Whether a function is there; operators are functions whose names are no words."""
-    return not re.match(r"[A-Za-z]", name) or name in _NATIVE or name in _known()
+    """Whether a function is supported. Operators are functions too; their names do not begin with a letter."""
+    return not re.match(r"[A-Za-z]", name) or name in _NATIVE or name in _known_functions()

@@ -1,6 +1,6 @@
 """String formats of OpenAPI schemas, as a Kubernetes API server checks them.
 
-`format: date-time` in a CRD ──▶ check("datetime") ──▶ a predicate on strings; unknown formats have none.
+`format: date-time` in a CRD ──▶ check("datetime") ──▶ a predicate on strings; None for unknown formats
 
 Names are compared without dashes. Formats that the API server itself ignores (int32, …) are not here.
 """
@@ -22,8 +22,10 @@ def check_for(name: str) -> FormatCheck | None:
     return _CHECKS.get(name.replace("-", ""))
 
 
-def _matching(pattern: str) -> FormatCheck:
-    """Compiled when it is asked first: few servers ever meet most of these, and all would wait for them."""
+def _pattern_check(pattern: str) -> FormatCheck:
+    """Return a predicate that compiles its pattern on first use: few servers need most patterns, and compiling all of
+    them would delay every start.
+    """
 
     @cache
     def compiled() -> re.Pattern[str]:
@@ -32,7 +34,7 @@ def _matching(pattern: str) -> FormatCheck:
     return lambda text: compiled().fullmatch(text) is not None
 
 
-def _date(text: str) -> bool:
+def _is_date(text: str) -> bool:
     if not _DATE.fullmatch(text):
         return False
     try:
@@ -44,13 +46,13 @@ def _date(text: str) -> bool:
 
 def _date_time(text: str) -> bool:
     match = _DATE_TIME.fullmatch(text)
-    if not match or not _date(match["date"]):
+    if not match or not _is_date(match["date"]):
         return False
     hour, minute, second = int(match["h"]), int(match["m"]), int(match["s"])
     return hour < 24 and minute < 60 and second < 60
 
 
-def _byte(text: str) -> bool:
+def _is_base64(text: str) -> bool:
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -58,7 +60,7 @@ def _byte(text: str) -> bool:
     return True
 
 
-def _ip(version: int) -> FormatCheck:
+def _ip_check(version: int) -> FormatCheck:
     def check(text: str) -> bool:
         try:
             return ipaddress.ip_address(text).version == version and "%" not in text
@@ -68,7 +70,7 @@ def _ip(version: int) -> FormatCheck:
     return check
 
 
-def _cidr(text: str) -> bool:
+def _is_cidr(text: str) -> bool:
     if not re.fullmatch(r"[^/]+/\d+", text, re.ASCII):
         return False
     try:
@@ -78,7 +80,7 @@ def _cidr(text: str) -> bool:
     return True
 
 
-def _uri(text: str) -> bool:
+def _is_uri(text: str) -> bool:
     if not text or any(ord(char) <= 32 or ord(char) == 127 for char in text):
         return False
     if text.startswith("/"):
@@ -89,23 +91,23 @@ def _uri(text: str) -> bool:
         return False
 
 
-def _hostname(text: str) -> bool:
+def _is_hostname(text: str) -> bool:
     labels = text.removesuffix(".").split(".")
     return 0 < len(text) <= 255 and all(_HOST_LABEL.fullmatch(label) for label in labels)
 
 
-def _email(text: str) -> bool:
+def _is_email(text: str) -> bool:
     return re.fullmatch(r"[^@\s<>]+@[^@\s<>]+|[^<>@]*<[^@\s<>]+@[^@\s<>]+>", text) is not None
 
 
-def _isbn10(text: str) -> bool:
+def _is_isbn10(text: str) -> bool:
     digits = text.replace("-", "").replace(" ", "").upper()
     if not re.fullmatch(r"\d{9}[\dX]", digits, re.ASCII):
         return False
     return sum((10 - i) * (10 if d == "X" else int(d)) for i, d in enumerate(digits)) % 11 == 0
 
 
-def _isbn13(text: str) -> bool:
+def _is_isbn13(text: str) -> bool:
     digits = text.replace("-", "").replace(" ", "")
     if not re.fullmatch(r"\d{13}", digits, re.ASCII):
         return False
@@ -117,7 +119,7 @@ def _credit_card(text: str) -> bool:
 
 
 def _hex_group(version: str, variant: str) -> FormatCheck:
-    return _matching(rf"[0-9a-fA-F]{{8}}-?[0-9a-fA-F]{{4}}-?{version}-?{variant}-?[0-9a-fA-F]{{12}}")
+    return _pattern_check(rf"[0-9a-fA-F]{{8}}-?[0-9a-fA-F]{{4}}-?{version}-?{variant}-?[0-9a-fA-F]{{12}}")
 
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -128,37 +130,39 @@ _DATE_TIME = re.compile(
 _HOST_LABEL = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?", re.ASCII)
 _ANY4 = "[0-9a-fA-F]{4}"
 _VARIANT = "[89abAB][0-9a-fA-F]{3}"
-_IS_CARD = _matching(
+_IS_CARD = _pattern_check(
     r"4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11}"
 )
 
 _CHECKS: Mapping[str, FormatCheck] = {
-    "bsonobjectid": _matching("[0-9a-fA-F]{24}"),
-    "byte": _byte,
-    "cidr": _cidr,
+    "bsonobjectid": _pattern_check("[0-9a-fA-F]{24}"),
+    "byte": _is_base64,
+    "cidr": _is_cidr,
     "creditcard": _credit_card,
-    "date": _date,
+    "date": _is_date,
     "datetime": _date_time,
-    "duration": _matching(
+    "duration": _pattern_check(
         r"[+-]?(\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h|d|w|"
         r"(nano|micro|milli)?s(ec(ond)?s?)?|min(ute)?s?|hours?|hrs?|days?|weeks?)"
         r"(\s*(\d+(\.\d*)?|\.\d+)\s*(ns|us|µs|μs|ms|s|m|h))*|[+-]?0"
     ),
-    "email": _email,
-    "hexcolor": _matching("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
-    "hostname": _hostname,
-    "ipv4": _ip(4),
-    "ipv6": _ip(6),
-    "isbn": lambda text: _isbn10(text) or _isbn13(text),
-    "isbn10": _isbn10,
-    "isbn13": _isbn13,
-    "mac": _matching("([0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5,7})|([0-9a-fA-F]{4}(\\.[0-9a-fA-F]{4}){2,3})"),
+    "email": _is_email,
+    "hexcolor": _pattern_check("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
+    "hostname": _is_hostname,
+    "ipv4": _ip_check(4),
+    "ipv6": _ip_check(6),
+    "isbn": lambda text: _is_isbn10(text) or _is_isbn13(text),
+    "isbn10": _is_isbn10,
+    "isbn13": _is_isbn13,
+    "mac": _pattern_check(
+        "([0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5,7})|([0-9a-fA-F]{4}(\\.[0-9a-fA-F]{4}){2,3})"
+    ),
     "password": lambda text: True,
-    "rgbcolor": _matching(
+    "rgbcolor": _pattern_check(
         r"rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])(\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])){2}\s*\)"
     ),
-    "ssn": _matching(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
-    "uri": _uri,
+    "ssn": _pattern_check(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "uri": _is_uri,
     "uuid": _hex_group(_ANY4, _ANY4),
     "uuid3": _hex_group("3[0-9a-fA-F]{3}", _ANY4),
     "uuid4": _hex_group("4[0-9a-fA-F]{3}", _VARIANT),

@@ -1,10 +1,10 @@
-"""A document of one version of a kind as it is in another, as owners of fields need it.
+"""Conversion of a document between the versions of its kind, for the ownership of fields.
 
 document, its CatalogEntry, another version ──▶ KindVersions.convert() ──▶ the document in that version
 
-A version that is not served any more can still be converted to; one that is gone cannot.
+A document can still be converted to a version that is no longer served, but not to one that has been removed.
 
-Rules: apimachinery's `managedfields/internal/versionconverter.go` and apiextensions' `crConverter`.
+Same rules as apimachinery's `managedfields/internal/versionconverter.go` and apiextensions' `crConverter`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from pykruise.sandbox.apiserver.requests.statuses import unclassified_error
 
 
 class KindVersions:
-    """The versions of the kind of an entry. `entries`: those on its shelf, by apiVersion."""
+    """The versions of an entry's kind. `entries`: the entries on its shelf, by apiVersion."""
 
     def __init__(self, entry: CatalogEntry, entries: Mapping[str, CatalogEntry]) -> None:
         self._entries = entries
@@ -23,9 +23,10 @@ class KindVersions:
         self._is_custom = entry.is_custom
 
     def is_missing(self, api_version: str) -> bool:
-        """Whether owners in this version are let go: a built-in kind has no such version in its group.
+        """Whether owners in this version lose their fields, because a built-in kind does not have the version in its
+        group.
 
-        An API server does not look for the versions of a kind in the other groups that have it (events).
+        An API server does not search the other groups that have the kind (events).
         """
         if self._is_custom:
             return False
@@ -33,14 +34,16 @@ class KindVersions:
         return entry is None or entry.resource.group != self._group
 
     def entry(self, api_version: str) -> CatalogEntry:
-        """The version. Raises Refusal (500) when a custom resource does not have it."""
+        """Return the entry of a version. Raises Refusal (500) when a custom resource does not have the version."""
         entry = self._entries.get(api_version)
         if entry is None:
             raise unclassified_error(f"request to convert CR to an invalid group/version: {api_version}")
         return entry
 
     async def convert(self, doc: Document, api_version: str) -> Document:
-        """The document in that version; itself when it is in it. Raises Refusal (500)."""
+        """Convert the document to that version; a document that already has it is returned unchanged. Raises Refusal
+        (500).
+        """
         if doc.get("apiVersion") == api_version:
             return doc
         target = self.entry(api_version)

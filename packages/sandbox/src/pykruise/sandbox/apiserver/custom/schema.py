@@ -1,14 +1,14 @@
 """Custom resources by their schema: defaulting, pruning and validation as a Kubernetes API server does them.
 
-    openAPIV3Schema of a CRD version ──▶ StructuralSchema.from_crd_schema()   (once; refuses what is wrong)
+    openAPIV3Schema of a CRD version ──▶ StructuralSchema.from_crd_schema()   (once; refuses an invalid schema)
                                                 │ compiles the schema to closures
-    a document ──▶ prune() ──▶ default() ──▶ validate() ──▶ causes of a 422, in the server's words
+    a document ──▶ prune() ──▶ default() ──▶ validate() ──▶ causes of a 422, with the server's messages
 
-Compiled once, because every write of every custom resource passes here: a document is walked only where its
-schema says something, so an open node (a pod template with x-kubernetes-preserve-unknown-fields) costs
-nothing. Equal schemas are compiled once per process: a test suite makes hundreds of servers with the same CRDs.
+The schema is compiled once, because every write of every custom resource uses it. A document is walked only where its
+schema has rules, so an open node (a pod template with x-kubernetes-preserve-unknown-fields) costs nothing. Equal
+schemas are compiled once per process, because a test suite creates hundreds of servers with the same CRDs.
 
-`x-kubernetes-validations` (rules in CEL) are checked last, when nothing else is so wrong that they could not be:
+`x-kubernetes-validations` (rules in CEL) are checked last, and only when no other error would prevent it:
 schemas/validations.py.
 """
 
@@ -32,7 +32,7 @@ from pykruise.sandbox.apiserver.schemas.validations import compile_rules, rule_o
 
 
 class NotStructuralError(ValueError):
-    """A schema that a CRD may not have; `causes` hold every offence with its field path."""
+    """A schema that a CRD may not have. `causes` lists every error with its field path."""
 
     def __init__(self, value: Sequence[Cause]) -> None:
         super().__init__("; ".join(f"{cause.field}: {cause.message}" for cause in value))
@@ -40,7 +40,7 @@ class NotStructuralError(ValueError):
 
 
 class StructuralSchema:
-    """A CRD version's schema, compiled. Make one with `from_crd_schema`."""
+    """A CRD version's schema, compiled. Create it with `from_crd_schema`."""
 
     def __init__(self, node: Schema) -> None:
         self._node = node
@@ -55,20 +55,20 @@ class StructuralSchema:
     def from_crd_schema(
         cls, doc: Schema, *, path: str = "spec.validation.openAPIV3Schema"
     ) -> "StructuralSchema":
-        """The schema of a CRD version: its `openAPIV3Schema`, or the `schema` object around it.
+        """Compile the schema of a CRD version: its `openAPIV3Schema`, or the `schema` object around it.
 
-        Raises NotStructuralError (a ValueError) when it is not; its messages begin with `path`.
+        Raises NotStructuralError (a ValueError) when the schema is not structural; its messages begin with `path`.
         """
         node = doc["openAPIV3Schema"] if "openAPIV3Schema" in doc and "type" not in doc else doc
         if not isinstance(node, Mapping):
             raise NotStructuralError([causes.invalid(path, node, "must be an object")])
         try:
-            return _compiled(canonical(node))  # as it comes and as it is stored are one
+            return _compile_cached(canonical(node))  # the schema as sent and as stored share one entry
         except ValueError:
-            return cls._checked(node, path)  # once more, for messages that begin with `path`
+            return cls._check_and_compile(node, path)  # checked again, for messages that begin with `path`
 
     @classmethod
-    def _checked(cls, node: Schema, path: str) -> "StructuralSchema":
+    def _check_and_compile(cls, node: Schema, path: str) -> "StructuralSchema":
         result = sorted(offences(node, ROOT, path), key=lambda cause: f"{cause.field}: {cause.message}")
         result = result or list(rule_offences(node, path))
         if result:
@@ -80,16 +80,17 @@ class StructuralSchema:
         return schema
 
     def default(self, obj: Document) -> Document:
-        """Fill in defaults where a value is absent, or null without being nullable. Changes `obj`."""
+        """Fill in defaults where a value is absent, or is null without being nullable. Changes `obj`."""
         if self._fill:
             self._fill(obj)
         return obj
 
     def prune(self, obj: Document) -> tuple[Document, list[str]]:
-        """Drop what the schema does not know; the changed `obj` and the sorted paths of what was dropped.
+        """Drop fields that the schema does not have. Return the changed `obj` and the sorted paths of the dropped
+        fields.
 
-        apiVersion, kind and metadata of the object are kept. Nulls where the schema has neither `nullable`
-        nor a default go too, but are not listed: they are not unknown.
+        apiVersion, kind and metadata of the object are kept. Nulls where the schema has neither `nullable` nor a
+        default are dropped too, but not listed, because they are not unknown fields.
         """
         dropped: list[str] = []
         if self._prune:
@@ -98,22 +99,38 @@ class StructuralSchema:
         return obj, dropped
 
     def validate(self, obj: Document, old: Document | None = None) -> list[Cause]:
-        """Every way in which `obj` breaks the schema; empty when it may be stored.
+        """Return every violation of the schema by `obj`; empty when the object is valid.
 
-        With `old`, errors in parts that an update leaves as they were are not reported, so that a schema may
-        be tightened without blocking objects stored before (the server calls this ratcheting).
+        With `old`, errors in parts that an update does not change are not reported, so that a schema can be tightened
+        without blocking objects that were stored before (the server calls this ratcheting). Repeated items
+        of sets and maps are reported unless the old object had some.
         """
-        result: Found = []
-        self._check(obj, None, result)
-        for check in (self._check_embedded, self._check_lists):
-            if check:
-                check(obj, None, result)
-        unreadable = self._rules is not None and any(cause.reason in _BLOCKING for _, cause in result)
+        wrong: Found = []
+        self._check(obj, None, wrong)
+        if self._check_embedded:
+            self._check_embedded(obj, None, wrong)
+        repeated = self._repeated(obj)
+        against_rules: Found = []
+        unreadable = self._rules is not None and any(
+            cause.reason in _BLOCKING for _, cause in (*wrong, *repeated)
+        )
         if self._rules is not None and not unreadable:
-            self._rules.check(obj, old, result)
-        if result and old is not None:
-            result = [(path, cause) for path, cause in result if not unchanged(path, obj, old, self._node)]
-        return [cause for _, cause in result] + ([_NOT_CHECKED] if unreadable else [])
+            self._rules.check(obj, old, against_rules)
+        if old is not None:
+            wrong, against_rules = (self._changed(errors, obj, old) for errors in (wrong, against_rules))
+            repeated = repeated if repeated and not self._repeated(old) else []
+        result = [cause for _, cause in (*wrong, *repeated, *against_rules)]
+        return result + ([_NOT_CHECKED] if unreadable else [])
+
+    def _changed(self, errors: Found, obj: Document, old: Document) -> Found:
+        """Errors in parts that the update changes."""
+        return [error for error in errors if not unchanged(error[0], obj, old, self._node)]
+
+    def _repeated(self, obj: Document) -> Found:
+        result: Found = []
+        if self._check_lists:
+            self._check_lists(obj, None, result)
+        return result
 
 
 _BLOCKING: Final = ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
@@ -126,5 +143,5 @@ _NOT_CHECKED: Final = causes.invalid(
 
 
 @lru_cache(maxsize=256)
-def _compiled(raw: bytes) -> StructuralSchema:
-    return StructuralSchema._checked(orjson.loads(raw), "")
+def _compile_cached(raw: bytes) -> StructuralSchema:
+    return StructuralSchema._check_and_compile(orjson.loads(raw), "")

@@ -1,11 +1,11 @@
-"""Server-side apply: what it makes of an object, and who owns what then.
+"""Server-side apply: the resulting object, and the owners of its fields.
 
 live object + applied document + managers ──▶ applied() ──▶ Applied: the document, its managers; or ConflictsError
 
-Each manager's set is in the version in which it wrote. Whether it loses a field is seen in that version: the object
-before a change and after it are converted to it (`Versions`) and compared there.
+Each manager's set has the version in which the manager wrote. Whether the manager loses a field is decided in that
+version: the object before and after the change is converted to it (`Versions`) and compared.
 
-Pure, but for the conversions. Rules: structured-merge-diff's `merge.Updater`.
+Pure, except for conversions. Same rules as structured-merge-diff's `merge.Updater`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,22 +67,22 @@ _UNOWNED_LEAVES: Final[FieldSet] = {
     **{f"f:{member}": {} for member in TYPE},
     "f:metadata": {f"f:{member}": {} for member in SERVERS_METADATA},
 }
-"""Leaves that only the server writes, which no manager owns."""
+"""Leaves that only the server writes and that no manager owns."""
 
 
 class ApplyConflict(NamedTuple):
-    """A field that another manager owns, and which, as messages say it."""
+    """A field that another manager owns, and the manager's description in messages."""
 
     path: str
     manager: str
 
 
 class UnconvertibleError(ValueError):
-    """An object cannot be had in the version of a manager; the message says why."""
+    """An object cannot be converted to the version of a manager. The message gives the reason."""
 
 
 class ConflictsError(Exception):
-    """The applied document changes what others own."""
+    """The applied document changes fields that other managers own."""
 
     def __init__(self, value: Sequence[ApplyConflict]) -> None:
         super().__init__(conflict_message(value))
@@ -97,22 +97,22 @@ class Applied(NamedTuple):
 
 
 class Versions(Protocol):
-    """The versions of a kind: appliers compare an object in the version of each manager."""
+    """The versions of a kind. An apply compares an object in the version of each manager."""
 
     def shape(self, api_version: str) -> Shape:
-        """Shape of an object in that version."""
+        """Return the shape of an object in that version."""
         ...
 
     def ignored(self, api_version: str) -> FieldSet:
-        """Fields that the endpoint does not write in that version."""
+        """Return the fields that the endpoint does not write in that version."""
         ...
 
     def is_missing(self, api_version: str) -> bool:
-        """Whether owners in this version own nothing any more."""
+        """Whether owners in this version lose all their fields."""
         ...
 
     async def view(self, doc: Document, api_version: str) -> Document:
-        """The document in that version. Raises UnconvertibleError."""
+        """Convert the document to that version. Raises UnconvertibleError."""
         ...
 
 
@@ -128,12 +128,13 @@ async def applied(
     force: bool,
     allowed: FieldSet = EMPTY,
 ) -> Applied:
-    """Result of applying to the live object (`empty` for a new one).
+    """Apply a document to the live object (`empty` for a new object).
 
-    Fields that `who` applied before and no longer names go, unless others own them. A change of what is
-    `allowed` is no conflict. `kept` is spelled out when managers in other versions are in it.
-    Raises ConflictsError when others own what it changes and `force` is off, InvalidFieldsError when `config` lacks the
-    kind's shape, UnconvertibleError when a manager's version has no place for the object.
+    A field that `who` applied before and no longer applies is removed, unless another manager owns it. A change of an
+    `allowed` field is not a conflict. `kept` must have a set for every manager when managers in other versions are in
+    it. Raises ConflictsError when other managers own changed fields and `force` is off, InvalidFieldsError when
+    `config` does not have the kind's shape, UnconvertibleError when the object cannot be converted to a manager's
+    version.
     """
     own = who.api_version
     shape, ignored = versions.shape(own), versions.ignored(own)
@@ -143,7 +144,7 @@ async def applied(
         first = owned_by_creator(empty, live, shape, ignored)
         if first is not EMPTY:
             state.entries.append(ManagedEntry(BEFORE_FIRST_APPLY, "Update", own, now, "", first))
-    before = [_identity(entry) for entry in state.entries]
+    before = [_without_time(entry) for entry in state.entries]
     state.entries = [entry for entry in state.entries if not versions.is_missing(entry.api_version)]
     views = {own: live}
     for entry in state.entries:
@@ -159,8 +160,8 @@ async def applied(
     mine.fields, mine.api_version = said, own
     merged: Document = merge(live, config, shape)
     if last is not EMPTY:
-        # What no manager owns (the name) keeps its place when the rest of its map goes.
-        merged = await _pruned(merged, last, last_version, state.entries, versions, own=own)
+        # A field without an owner (the name) stays when the rest of its map is removed.
+        merged = await _prune(merged, last, last_version, state.entries, versions, own=own)
     mine.fields = difference(without(said, _UNOWNED_LEAVES), METADATA_ITSELF)
     changes = await changes_by_version(views, merged, versions, own=own)
     others = [entry for entry in state.entries if entry is not mine]
@@ -172,12 +173,12 @@ async def applied(
     is_changed = not changes[own].is_nothing
     if is_changed:
         mine.time = now
-    if not is_changed and before == [_identity(entry) for entry in state.entries]:
+    if not is_changed and before == [_without_time(entry) for entry in state.entries]:
         return Applied(live, kept)
     return Applied(merged, written(state))
 
 
-def _identity(entry: ManagedEntry) -> tuple[str, str, str, str, FieldSet | None]:
+def _without_time(entry: ManagedEntry) -> tuple[str, str, str, str, FieldSet | None]:
     """The entry without its time."""
     return (entry.manager, entry.operation, entry.api_version, entry.subresource, entry.fields)
 
@@ -185,12 +186,14 @@ def _identity(entry: ManagedEntry) -> tuple[str, str, str, str, FieldSet | None]
 async def changes_by_version(
     before: Mapping[str, Document], after: Document, versions: Versions, *, own: str
 ) -> dict[str, Taken]:
-    """How an object changes in each version of `before`; `after` is in the version `own`. Raises UnconvertibleError."""
+    """Return the change of an object in each version of `before`; `after` has the version `own`. Raises
+    UnconvertibleError.
+    """
     result: dict[str, Taken] = {}
     for version, old in before.items():
         new = after
         if version != own:
-            new = await _viewed(after, version, versions, failing="failed to convert new object")
+            new = await _convert_or_fail(after, version, versions, failing="failed to convert new object")
         ignored = versions.ignored(version)
         changes = compare(*unlike(old, new, ignored), versions.shape(version))
         changed = without(union(changes.added, changes.modified), ignored)
@@ -198,14 +201,14 @@ async def changes_by_version(
     return result
 
 
-async def _viewed(doc: Document, version: str, versions: Versions, *, failing: str) -> Document:
+async def _convert_or_fail(doc: Document, version: str, versions: Versions, *, failing: str) -> Document:
     try:
         return await versions.view(doc, version)
     except UnconvertibleError as err:
         raise UnconvertibleError(f"{failing}: {err}") from err
 
 
-async def _pruned(
+async def _prune(
     merged: Document,
     last: FieldSet,
     last_version: str,
@@ -214,16 +217,18 @@ async def _pruned(
     *,
     own: str,
 ) -> Document:
-    """The merged document without what was applied last (in that version) and has no owner; in the version `own`."""
+    """Remove from the merged document the fields that were applied last (in that version) and have no owner. The
+    result has the version `own`.
+    """
     if versions.is_missing(last_version):
         return merged
     failing = "failed to prune fields: failed to convert merged object to last applied version"
-    whole = await _viewed(merged, last_version, versions, failing=failing)
+    whole = await _convert_or_fail(merged, last_version, versions, failing=failing)
     shape = versions.shape(last_version)
     last = named(last, shape)
-    pruned = await _with_owned(whole, remove(whole, last, shape), entries, versions, first=last_version)
+    pruned = await _restore_owned(whole, remove(whole, last, shape), entries, versions, first=last_version)
     failing = "failed to prune fields: failed add back dangling items"
-    pruned = await _viewed(
+    pruned = await _convert_or_fail(
         pruned,
         last_version,
         versions,
@@ -231,14 +236,14 @@ async def _pruned(
     )
     left = named(fields_in(pruned, shape), shape)
     gone = intersection(difference(named(fields_in(whole, shape), shape), left), last)
-    return await _viewed(remove(whole, gone, shape), own, versions, failing="failed to prune fields")
+    return await _convert_or_fail(remove(whole, gone, shape), own, versions, failing="failed to prune fields")
 
 
-async def _with_owned(
+async def _restore_owned(
     whole: Document, pruned: Document, entries: Iterable[ManagedEntry], versions: Versions, *, first: str
 ) -> Document:
-    """The pruned document with what managers own of the whole one: those of the version `first` before those of others,
-    since a conversion may need their fields.
+    """Restore in the pruned document the fields of the whole one that managers own. Fields in the version `first` are
+    restored first, because a conversion may need them.
     """
     owned: dict[str, FieldSet] = {}
     for entry in entries:
@@ -246,8 +251,8 @@ async def _with_owned(
     failing = "failed to prune fields: failed add back owned items: failed to convert"
     for version in sorted(owned, key=lambda version: (version != first, version)):
         where = f"object at version {version}"
-        whole = await _viewed(whole, version, versions, failing=f"{failing} merged {where}")
-        pruned = await _viewed(pruned, version, versions, failing=f"{failing} pruned {where}")
+        whole = await _convert_or_fail(whole, version, versions, failing=f"{failing} merged {where}")
+        pruned = await _convert_or_fail(pruned, version, versions, failing=f"{failing} pruned {where}")
         shape = versions.shape(version)
         kept = union(named(fields_in(pruned, shape), shape), named(owned[version], shape))
         pruned = remove(whole, difference(named(fields_in(whole, shape), shape), kept), shape)
@@ -259,14 +264,15 @@ def _check_conflicts(others: Iterable[ManagedEntry], changes: Mapping[str, Taken
     for entry in others:
         changed = difference(changes[entry.api_version].changed, allowed)
         conflicts += [
-            ApplyConflict(path, _called(entry)) for path in paths(intersection(set_of(entry), changed))
+            ApplyConflict(path, _describe_manager(entry))
+            for path in paths(intersection(set_of(entry), changed))
         ]
     if conflicts:
         raise ConflictsError(sorted(conflicts, key=lambda each: (each.path, each.manager)))
 
 
-def _called(entry: ManagedEntry) -> str:
-    """A manager as a conflict names it."""
+def _describe_manager(entry: ManagedEntry) -> str:
+    """Describe a manager in a conflict."""
     text = quoted(entry.manager)
     if entry.subresource:
         text += f" with subresource {quoted(entry.subresource)}"

@@ -2,11 +2,11 @@
 
     {"f:spec": {"f:replicas": {}, "f:containers": {'k:{"name":"a"}': {".": {}, "f:image": {}}}}}
 
-A set is a tree of dicts. A step is `f:` and a field's name, `k:` and the keys of a list's item, or `v:` and an
-item's value. A place is in the set when its node is empty or holds `.`; `EMPTY` is the set of nothing, and
-nowhere below it a node without a member is kept. Sets are never changed once made: parts are shared.
+A set is a tree of dicts. A step is `f:` with a field's name, `k:` with the keys of a list's item, or `v:` with an
+item's value. A place is in the set when its node is empty or holds `.`. `EMPTY` is the empty set; below it there is
+no node without a member. Sets are never changed after they are built, because they share parts.
 
-Rules: structured-merge-diff's `fieldpath`.
+Same rules as structured-merge-diff's `fieldpath`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,8 @@ import orjson
 from pykruise.kube.values.go_text import quoted
 
 FieldSet = dict[str, Any]
-"""The node of a set; `EMPTY` (by identity) is the set of nothing, any other empty dict a place without more."""
+"""The node of a set. `EMPTY` (by identity) is the empty set; any other empty dict is a place without places below it.
+"""
 
 EMPTY: Final[FieldSet] = {"": None}
 _LEAF: Final[FieldSet] = {}
@@ -25,12 +26,12 @@ _SELF: Final = "."
 
 
 def has(node: FieldSet) -> bool:
-    """Whether the place of the node itself is in the set."""
+    """Whether the set contains the place of the node itself."""
     return not node or _SELF in node
 
 
-def _made(member: bool, children: FieldSet) -> FieldSet:
-    """A node of these children, which may be changed."""
+def _build_node(member: bool, children: FieldSet) -> FieldSet:
+    """Build a node from these children, which may be changed."""
     if not children:
         return _LEAF if member else EMPTY
     if member:
@@ -49,7 +50,7 @@ def union(entry: FieldSet, other: FieldSet) -> FieldSet:
         if step != _SELF:
             mine = children.get(step)
             children[step] = node if mine is None else union(mine, node)
-    return _made(has(entry) or has(other), children)
+    return _build_node(has(entry) or has(other), children)
 
 
 def difference(entry: FieldSet, other: FieldSet) -> FieldSet:
@@ -63,7 +64,7 @@ def difference(entry: FieldSet, other: FieldSet) -> FieldSet:
             left = node if theirs is None else difference(node, theirs)
             if left is not EMPTY:
                 children[step] = left
-    return _made(has(entry) and not has(other), children)
+    return _build_node(has(entry) and not has(other), children)
 
 
 def intersection(entry: FieldSet, other: FieldSet) -> FieldSet:
@@ -76,11 +77,11 @@ def intersection(entry: FieldSet, other: FieldSet) -> FieldSet:
             both = intersection(node, theirs)
             if both is not EMPTY:
                 children[step] = both
-    return _made(has(entry) and has(other), children)
+    return _build_node(has(entry) and has(other), children)
 
 
 def without(fields: FieldSet, dropped: FieldSet) -> FieldSet:
-    """The set without these places and all that is below them."""
+    """The set without these places and everything below them."""
     if fields is EMPTY or dropped is EMPTY:
         return fields
     if has(dropped):
@@ -91,45 +92,45 @@ def without(fields: FieldSet, dropped: FieldSet) -> FieldSet:
             left = without(node, dropped[step]) if step in dropped else node
             if left is not EMPTY:
                 children[step] = left
-    return _made(has(fields), children)
+    return _build_node(has(fields), children)
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """The places in the set as text (`.spec.containers[name="a"].image`), in the order of their steps."""
+    """Yield the places of the set as text (`.spec.containers[name="a"].image`), in the order of their steps."""
     if fields is EMPTY:
         return
     if has(fields) and prefix:
         yield prefix
-    for step in sorted(fields, key=_order):
+    for step in sorted(fields, key=_sort_key):
         if step != _SELF:
             yield from paths(fields[step], prefix + show_step(step))
 
 
-def _order(step: str) -> tuple[int, str]:
+def _sort_key(step: str) -> tuple[int, str]:
     return ("fkvi".find(step[:1]), step)
 
 
 def show_step(step: str) -> str:
-    """A step as messages show it."""
+    """Format a step for a message."""
     kind, _, rest = step.partition(":")
     match kind:
         case "f":
             return f".{rest}"
         case "k":
             keys = orjson.loads(rest)
-            return f"[{','.join(f'{name}={_shown(keys[name])}' for name in sorted(keys))}]"
+            return f"[{','.join(f'{name}={_format_value(keys[name])}' for name in sorted(keys))}]"
         case "v":
-            return f"[={_shown(orjson.loads(rest))}]"
+            return f"[={_format_value(orjson.loads(rest))}]"
         case _:
             return f"[{rest}]"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def is_field_set(value: Any) -> bool:
-    """Whether a value from outside has the form of a set."""
+    """Whether a value from a client has the form of a set."""
     if not isinstance(value, Mapping):
         return False
     return all(_is_step(step) and is_field_set(node) for step, node in value.items())

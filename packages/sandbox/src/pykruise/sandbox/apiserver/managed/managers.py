@@ -1,15 +1,15 @@
 """Owners of an object's fields: stored compactly, computed when read.
 
-    a write ──▶ created() / updated(), or applies.py ──▶ bytes kept beside the object (`Stored.managed`)
+    a write ──▶ created() / updated(), or applies.py ──▶ bytes stored beside the object (`Stored.managed`)
     a read  ──▶ spelled_out(bytes, object) ──▶ metadata.managedFields
 
-What is kept is a list of managers with the set of their fields. The manager that created an object gets no
-set: it owns what the object holds, but for the fields that others took since (`taken`). So a creation costs
-next to nothing, an update the walk over what it changes; the set is spelled out when the object is shown to
-a client that wants managedFields, or applied to. Only a creator in the version in which the object is stored is kept
-so, and only as long as all managers write in that version.
+The stored state is a list of managers with the sets of their fields. The manager that created an object has no set:
+it owns all fields of the object except those that other managers have taken since (`taken`). So a creation costs
+almost nothing, and an update only walks its changes. The creator's set is computed when a client reads managedFields,
+or applies to the object. A creator is stored without a set only if it wrote in the storage version, and only as long
+as all managers write in that version.
 
-Pure. Rules: apimachinery's `managedfields` and structured-merge-diff's `merge.Updater`.
+Pure. Same rules as apimachinery's `managedfields` and structured-merge-diff's `merge.Updater`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,14 +51,16 @@ _MOST_UPDATERS: Final = 10
 def created(
     who: FieldManager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
-    """Managers of a new object: its creator owns what it sent; fields that the server added have no owner."""
+    """Return the managers of a new object: its creator owns the fields that it sent; fields that the server added
+    have no owner.
+    """
     taken = set_between(*unlike(asked, new, ignored), shape)
     entry = ManagedEntry(who.name, who.operation, who.api_version, now, who.subresource, None)
     return written(FieldState([entry], taken))
 
 
 def disowned(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
-    """After a change that the server made by itself: what it set has no owner."""
+    """Return the managers after a change by the server itself: the fields that it set have no owner."""
     if not kept:
         return kept
     changes = compare(old, new, shape)
@@ -82,12 +84,12 @@ def updated(
     not_creators: FieldSet = EMPTY,
     elsewhere: Mapping[str, Taken | None] | None = None,
 ) -> bytes:
-    """After POST, PUT or PATCH: the writer owns what it changed, others no longer do.
+    """Return the managers after POST, PUT or PATCH: the writer owns the fields that it changed, other managers lose
+    them.
 
-    `ignored`: places that the endpoint does not write; `not_creators`: those that no creator writes; `elsewhere`: what
-    the change means in other versions in which managers own something (then `kept` is spelled out), None: they own
-    nothing any more.
-    Objects without any owner of fields stay so.
+    `ignored`: places that the endpoint does not write. `not_creators`: places that no creator writes. `elsewhere`:
+    the change in the other versions in which managers own fields (then every manager in `kept` has a set); None:
+    these managers lose all fields. An object whose fields have no owners gets none.
     """
     if not kept:
         return kept
@@ -101,23 +103,23 @@ def updated(
         if result is None:
             entry.fields = EMPTY
         else:
-            _take(state, entry, result, not_creators)
+            _take_fields(state, entry, result, not_creators)
     if taken.changed is not EMPTY:
-        _give(state, who, taken.changed, now)
+        _give_fields(state, who, taken.changed, now)
     if len(state.entries) > _MOST_UPDATERS:
-        _cap(_spelled_out(state, new, empty, shape, not_creators))
+        _merge_oldest(_spelled_out(state, new, empty, shape, not_creators))
     return written(state)
 
 
-def _take(state: FieldState, entry: ManagedEntry, taken: Taken, not_creators: FieldSet) -> None:
-    """Removes the owners of changed and removed fields."""
+def _take_fields(state: FieldState, entry: ManagedEntry, taken: Taken, not_creators: FieldSet) -> None:
+    """Remove changed and removed fields from their owner."""
     if entry.fields is None:
         state.taken = union(state.taken, without(taken.changed, not_creators))
     else:
         entry.fields = difference(difference(entry.fields, taken.changed), taken.removed)
 
 
-def _give(state: FieldState, who: FieldManager, changed: FieldSet, now: str) -> None:
+def _give_fields(state: FieldState, who: FieldManager, changed: FieldSet, now: str) -> None:
     for entry in state.entries:
         if who.same_as(entry):
             entry.time = now
@@ -131,8 +133,8 @@ def _give(state: FieldState, who: FieldManager, changed: FieldSet, now: str) -> 
     )
 
 
-def _cap(state: FieldState) -> None:
-    """Merges the oldest of many updating managers into one. The state is spelled out."""
+def _merge_oldest(state: FieldState) -> None:
+    """Merge the oldest of too many updating managers into one. All managers must have a set."""
     updaters = [each for each in state.entries if each.operation != APPLY]
     surplus = len(updaters) - _MOST_UPDATERS
     if surplus <= 0:
@@ -157,13 +159,13 @@ def _cap(state: FieldState) -> None:
             bucket.time = max(bucket.time, oldest.time)
 
 
-# --- what is shown, and what is sent back ----------------------------------------
+# --- reads, and managedFields that clients send ----------------------------------------
 
 
 def _spelled_out(
     state: FieldState, doc: Document, empty: Document, shape: Shape, ignored: FieldSet
 ) -> FieldState:
-    """The state with a set for every manager."""
+    """Return the state with a set for every manager."""
     for entry in state.entries:
         if entry.fields is None:
             entry.fields = difference(owned_by_creator(empty, doc, shape, ignored), state.taken)
@@ -173,7 +175,7 @@ def _spelled_out(
 
 
 def explicit(kept: bytes, doc: Document, shape: Shape, *, empty: Document, ignored: FieldSet) -> bytes:
-    """The same managers, each with a set. `doc` is the object as it is stored; `ignored`: what no creator writes."""
+    """Give every manager a set. `doc` is the stored object; `ignored`: places that no creator writes."""
     if not kept:
         return kept
     state = read(kept)
@@ -183,7 +185,7 @@ def explicit(kept: bytes, doc: Document, shape: Shape, *, empty: Document, ignor
 
 
 def versions_in(kept: bytes) -> dict[str, bool]:
-    """The versions in which managers own something, and whether a set there is still to be found."""
+    """The versions in which managers own fields, and whether a manager there still has no set."""
     versions: dict[str, bool] = {}
     if kept:
         for entry in _READ_PARTS.decode(kept).entries:
@@ -193,8 +195,8 @@ def versions_in(kept: bytes) -> dict[str, bool]:
 
 
 def spelled_out(kept: bytes, raw: bytes, owned_in: Callable[[str], OwnedFields]) -> bytes:
-    """`metadata.managedFields` of an object, as JSON; `raw` is the object in the version of its creator, whose sets
-    `owned_in` finds.
+    """Return `metadata.managedFields` of an object as JSON. `raw` is the object in the version of its creator;
+    `owned_in` finds the creator's set.
     """
     if not kept:
         return b"[]"
@@ -215,7 +217,7 @@ def _place(shown: tuple[tuple[str, ...], Any]) -> tuple[str, ...]:
 
 
 class _Parts(msgspec.Struct, array_like=True, frozen=True):
-    """An Entry whose set is left as it was written."""
+    """A ManagedEntry whose set is not decoded."""
 
     manager: str
     operation: str
@@ -225,11 +227,11 @@ class _Parts(msgspec.Struct, array_like=True, frozen=True):
     fields: msgspec.Raw
 
     def place(self) -> tuple[str, ...]:
-        """Where it stands among others."""
+        """Sort key among the managers of an object."""
         return (self.operation, self.time, self.manager, self.api_version, self.subresource)
 
     def shown(self, fields: bytes) -> dict[str, Any]:
-        """As an object shows it."""
+        """The entry as an object shows it."""
         shown: dict[str, Any] = {
             "manager": self.manager,
             "operation": self.operation,
@@ -254,7 +256,7 @@ _READ_PARTS: Final = msgspec.json.Decoder(_StateInParts)
 
 
 def read_entries(shown: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """Entries that a client sent as managedFields; None when they are unreadable."""
+    """Read entries that a client sent as managedFields; None when they are invalid."""
     entries: list[ManagedEntry] = []
     for each in shown:
         fields = each.get("fieldsV1") or {}

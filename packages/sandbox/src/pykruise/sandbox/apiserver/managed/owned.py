@@ -1,11 +1,11 @@
-"""Fields that a manager can own: a creator owns everything that its object holds, except fields that others took.
+"""Fields that a manager can own: a creator owns everything in its object, except fields that other managers took.
 
     two documents ──▶ unlike()      ──▶ the members in which they differ
     two documents ──▶ set_between() ──▶ the places that the second one sets
     a stored object ──▶ Owned.spelled_out() ──▶ its creator's set, as JSON
 
-Pure, but for what Owned remembers: objects of a kind are much alike, and a set does not depend on what is in the
-leaves. So it is found once for all objects with an equal outline.
+Pure, except for the cache of OwnedFields. Objects of a kind are similar, and a set does not depend on the values of
+leaves, so objects with an equal outline share one computed set.
 """
 
 from collections.abc import Iterator
@@ -35,21 +35,21 @@ SERVERS_METADATA: Final = frozenset(
         "resourceVersion",
     }
 )
-"""Metadata that only the server writes, which no manager owns."""
+"""Metadata that only the server writes and that no manager owns."""
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {}}
-"""A field that all set, and that has no owner."""
+"""The field `metadata` itself: every manager sets it, and it has no owner."""
 
 _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 16 * 1024
 
 Outline = tuple[tuple[str, bytes | tuple[str, ...]], ...]
-"""Members with what decides about their places: the names in a map of scalars, the whole of anything else."""
+"""Members with the part that decides about their places: the names in a map of scalars, the whole value of others."""
 
 
-def _view(doc: Document, ignored: FieldSet) -> Document:
-    """The document without what no manager owns, and without the members that an endpoint does not write."""
+def _ownable_part(doc: Document, ignored: FieldSet) -> Document:
+    """The document without the fields that no manager owns, and without the members that an endpoint does not write."""
     view = {
         member: value for member, value in doc.items() if member not in TYPE and f"f:{member}" not in ignored
     }
@@ -65,7 +65,7 @@ def _owners_metadata(metadata: Any) -> Any:
 
 
 def unlike(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, Document]:
-    """The members in which the documents differ, of those that managers own and an endpoint writes."""
+    """Return the differing members of both documents, among the members that managers own and an endpoint writes."""
     left: Document = {}
     right: Document = {}
     for member in (*new, *(member for member in old if member not in new)):
@@ -83,15 +83,15 @@ def unlike(old: Document, new: Document, ignored: FieldSet) -> tuple[Document, D
     return left, right
 
 
-def _apart(old: Document, new: Document) -> tuple[Document, Document]:
-    """The members that are not the same thing."""
+def _differing_members(old: Document, new: Document) -> tuple[Document, Document]:
+    """Return the members that are not the same object in both documents."""
     right = {member: value for member, value in new.items() if old.get(member, ABSENT) is not value}
     left = {member: value for member, value in old.items() if member in right or member not in new}
     return left, right
 
 
 def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
-    """The places that a new document sets and the old one does not, or not so."""
+    """The places that the new document sets and that the old document does not have, or has with another value."""
     result: FieldSet = {}
     for member, value in new.items():
         before = old.get(member, ABSENT)
@@ -102,8 +102,8 @@ def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
             fields = _added_or_modified(before, value, sub)
         else:
             if type(before) is dict and type(value) is dict:
-                before, value = _apart(before, value)
-            # The specs of a workload's pods are alike.
+                before, value = _differing_members(before, value)
+            # Specs of a workload's pods are similar, so the result is cached.
             both = [value] if before is ABSENT else [before, value]
             find = partial(_added_or_modified, before, value, sub)
             fields = shape.remembered(both, find, part=member)
@@ -118,47 +118,48 @@ def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
 
 
 def owned_by_creator(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
-    """Fields that a creator of the document owns, before another manager takes some."""
-    owned = set_between(_view(empty, ignored), _view(doc, ignored), shape)
+    """Fields that the creator of the document owns, before another manager takes some of them."""
+    owned = set_between(_ownable_part(empty, ignored), _ownable_part(doc, ignored), shape)
     return difference(owned, METADATA_ITSELF)
 
 
 class OwnedFields:
-    """The creators' sets of one kind's objects.
+    """The sets of creators, for objects of one kind.
 
-    `empty` is the kind's zero value, `ignored` what the main endpoint does not write.
+    `empty` is the kind's zero value; `ignored` are the fields that the main endpoint does not write.
     """
 
     def __init__(self, shape: Shape, *, empty: Document, ignored: FieldSet) -> None:
         self._shape = shape
-        self._empty = _view(empty, ignored)
+        self._empty = _ownable_part(empty, ignored)
         self._ignored = ignored
         self._known: dict[tuple[bytes, Outline], bytes] = {}
         self._of_names: dict[str, bool] = {}
 
     def spelled_out(self, raw: bytes, taken: bytes) -> bytes:
-        """Fields that its creator owns, without those that were `taken` (a set as JSON); empty: none.
+        """Return the fields that the creator owns, without those that were `taken` (a set as JSON); empty when it
+        owns none.
 
-        `raw` is the object as it is stored: equal parts of it are equal bytes.
+        `raw` is the stored object: equal parts have equal bytes.
         """
-        outline = tuple(self._outline(raw))
+        outline = tuple(self._outline_of(raw))
         asked = (taken, outline)
         out = self._known.get(asked)
         if out is None:
-            out = self._found(orjson.loads(raw), orjson.loads(taken))
+            out = self._compute_owned(orjson.loads(raw), orjson.loads(taken))
             if sum(len(part) for _, part in outline) <= _LONGEST_REMEMBERED:
                 if len(self._known) >= _MOST_REMEMBERED:
                     self._known.clear()
                 self._known[asked] = out
         return out
 
-    def _found(self, doc: Document, taken: FieldSet) -> bytes:
-        view = _view(doc, self._ignored)
+    def _compute_owned(self, doc: Document, taken: FieldSet) -> bytes:
+        view = _ownable_part(doc, self._ignored)
         owned = difference(set_between(self._empty, view, self._shape), METADATA_ITSELF)
         left = difference(owned, EMPTY if "" in taken else taken)
         return b"" if left is EMPTY else orjson.dumps(left, option=orjson.OPT_SORT_KEYS)
 
-    def _outline(self, raw: bytes) -> Iterator[tuple[str, bytes | tuple[str, ...]]]:
+    def _outline_of(self, raw: bytes) -> Iterator[tuple[str, bytes | tuple[str, ...]]]:
         for member, part in _MEMBERS.decode(raw).items():
             if member in TYPE or f"f:{member}" in self._ignored:
                 continue
@@ -170,7 +171,7 @@ class OwnedFields:
                 yield member, bytes(part)
 
     def _has_names_only(self, member: str) -> bool:
-        """Whether the member is a map of scalars, each with an owner of its own."""
+        """Whether the member is a map of scalars in which each entry has its own owner."""
         result = self._of_names.get(member)
         if result is None:
             shape = self._shape.field(member) or FREE

@@ -1,13 +1,13 @@
 """Shapes of objects for field ownership: which lists are maps, sets or atomic.
 
     built-in definition ──┐
-                          ├──▶ Shape: Struct, Map, List, Scalar or Free, made as far as it is looked at
+                          ├──▶ Shape: Struct, Map, List, Scalar or Free, built on first use
     CRD's schema ─────────┘
 
-`of_definition` reads kube/data/types.json and kube/data/merge_keys.json, `of_schema` the structural schema of a
+`of_definition` reads kube/data/types.json and kube/data/merge_keys.json; `of_schema` reads the structural schema of a
 custom resource. Pure.
 
-Rules: structured-merge-diff's schemas, as kube-apiserver makes them of OpenAPI's `x-kubernetes-list-type`,
+Same rules as structured-merge-diff's schemas, which kube-apiserver builds from OpenAPI's `x-kubernetes-list-type`,
 `-list-map-keys` and `-map-type`.
 """
 
@@ -26,7 +26,7 @@ _METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 class Shape:
     """Allowed content of a place.
 
-    `kind` is `scalar`, `object`, `list` or `free` (anything; its maps are of many owners, its lists of one).
+    `kind` is `scalar`, `object`, `list` or `free` (any content; its maps can have many owners, its lists only one).
     """
 
     __slots__ = ("_fields", "_remembered", "atomic", "element", "keys", "kind", "names", "scalar")
@@ -44,9 +44,9 @@ class Shape:
         self.kind = kind
         self.atomic = atomic
         self.keys = keys
-        """Keys of a list: the members that identify its items, with their defaults; None: it is a set."""
+        """Keys of a list: the members that identify its items, with their defaults; None: the list is a set."""
         self.element = element
-        """Shape of a list's items, or of a map's values besides the named fields."""
+        """Shape of a list's items, or of a map's values that are not named fields."""
         self.names: Mapping[str, Shape] | None = None
         self._fields = fields
         self._remembered: dict[tuple[str, bytes], dict[str, Any]] = {}
@@ -60,12 +60,12 @@ class Shape:
         return self.names
 
     def field(self, name: str) -> "Shape | None":
-        """Shape of an object's member; None: not allowed."""
+        """Shape of an object's member; None: the member is not allowed."""
         shape = self.fields().get(name)
         return shape if shape is not None else self.item()
 
     def item(self) -> "Shape | None":
-        """Shape of a list's items."""
+        """Shape of a list's items, or of a map's values."""
         element = self.element
         if element is not None and not isinstance(element, Shape):
             element = self.element = element()
@@ -78,9 +78,9 @@ class Shape:
         *,
         part: str = "",
     ) -> dict[str, Any]:
-        """`find()`, which is asked once about equal values: the pods of a workload are all alike.
+        """Return `find()`, called once for equal values, because the pods of a workload are similar.
 
-        `part` tells apart what is remembered here; for the same part, `find` always follows the same rule.
+        `part` separates the caches of different rules: for the same part, `find` must always follow the same rule.
         """
         raw = orjson.dumps(value)
         if len(raw) > _LONGEST_REMEMBERED:
@@ -119,14 +119,14 @@ FREE: Final = Shape("free")
 
 @cache
 def of_definition(definition: str, *, atomic: bool = False) -> Shape:
-    """The shape of a built-in definition; one without facts is free."""
+    """Return the shape of a built-in definition; a definition without facts is free."""
     if fields_of(definition) is None:
         return FREE
     return Shape("object", atomic=atomic, fields=lambda: _fields_of(definition))
 
 
 def _fields_of(definition: str) -> Mapping[str, Shape]:
-    directives = _directives().get(definition, {})
+    directives = _read_directives().get(definition, {})
     known = fields_of(definition) or {}
     return {name: _of_kind(field.kind, directives.get(name, {})) for name, field in known.items()}
 
@@ -160,11 +160,11 @@ _KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
     "io.k8s.api.core.v1.EndpointPort": {"protocol": "TCP"},
 }
-"""Keys of items that need not be written."""
+"""Keys of items that may be omitted, with their defaults."""
 
 
 @cache
-def _directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+def _read_directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     directives: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
         package_data("pykruise.kube", "merge_keys.json")
     )
@@ -175,7 +175,7 @@ def _directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 
 def of_schema(schema: Mapping[str, Any]) -> Shape:
-    """The shape of a custom resource with this `openAPIV3Schema`."""
+    """Return the shape of a custom resource with this `openAPIV3Schema`."""
     return _of_node(schema, root=True)
 
 

@@ -1,6 +1,7 @@
-"""The managers of an object as they are kept: each with the set of its fields, in the version in which it wrote.
+"""The stored managers of an object: each with the set of its fields, in the version in which it wrote.
 
-bytes kept beside the object (`Stored.managed`) ──▶ read() ──▶ State: entries and what was taken ──▶ written() ──▶ bytes
+bytes stored beside the object (`Stored.managed`) ──▶ read() ──▶ State: entries and taken fields ──▶ written() ──▶
+bytes
 """
 
 from typing import Final, NamedTuple
@@ -21,7 +22,7 @@ class FieldManager(NamedTuple):
     subresource: str = ""
 
     def same_as(self, entry: "ManagedEntry") -> bool:
-        """Whether the entry is this manager's. An applier stays the same in another version."""
+        """Whether the entry belongs to this manager. An applier stays the same manager in another version."""
         return (
             entry.manager == self.name
             and entry.operation == self.operation
@@ -31,7 +32,7 @@ class FieldManager(NamedTuple):
 
 
 class ManagedEntry(msgspec.Struct, array_like=True):
-    """One manager; `fields` None: everything but what was taken."""
+    """One manager. `fields` None: it owns everything except the taken fields."""
 
     manager: str
     operation: str
@@ -51,7 +52,7 @@ _WRITE: Final = msgspec.json.Encoder()
 
 
 def read(kept: bytes) -> FieldState:
-    """The state; sets in it are fresh, but for EMPTY, which is written as itself."""
+    """Decode the state. Its sets are new objects, except EMPTY, which keeps its identity."""
     if not kept:
         return FieldState([], EMPTY)
     state = _READ.decode(kept)
@@ -73,11 +74,11 @@ class Taken(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing is different."""
+        """Whether the change affects no field."""
         return self.changed is EMPTY and self.removed is EMPTY
 
 
 def set_of(entry: ManagedEntry) -> FieldSet:
-    """The set of a state that is spelled out."""
+    """The set of an entry, in a state where every manager has a set."""
     assert entry.fields is not None
     return entry.fields

@@ -1,14 +1,14 @@
-"""Documents as typed values: what is in them, how two differ, how one is merged into another.
+"""Documents as typed values: their places, the difference between two, and how one is merged into another.
 
     document + Shape ──▶ fields_in()               ──▶ the places it sets
     two documents    ──▶ compare()                 ──▶ Changes: added, modified, removed places
-    live + applied   ──▶ merge()                   ──▶ the live one with what the applied one says
+    live + applied   ──▶ merge()                   ──▶ the live document with the values of the applied one
     document + set   ──▶ remove()                  ──▶ the document without these places
     document         ──▶ check() (raises InvalidFieldsError) ──▶ it has that shape
 
-Pure; nothing given is changed, parts are shared. An absent value is `ABSENT`, which is not null.
+Pure. Arguments are never changed, and results share parts with them. An absent value is `ABSENT`, which is not null.
 
-Rules: structured-merge-diff's `typed`.
+Same rules as structured-merge-diff's `typed`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
 
 
 class _Absent:
-    """The value of a place that is not there."""
+    """The value of an absent place."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -35,22 +35,22 @@ _ITEM_KEYS = orjson.OPT_SORT_KEYS
 
 
 class InvalidFieldsError(ValueError):
-    """A document that does not have its shape; one line for each place."""
+    """A document that does not have its shape. The message has one line per place."""
 
 
 class FieldChanges(NamedTuple):
-    """How a document differs from an earlier one."""
+    """Difference between a document and an earlier one."""
 
     added: FieldSet
     modified: FieldSet
     removed: FieldSet
 
 
-# --- what is in a document ----------------------------------------
+# --- places of a document ----------------------------------------
 
 
 def fields_in(value: Any, shape: Shape) -> FieldSet:
-    """The places that a document sets: its leaves, and the items of its lists."""
+    """Return the places that a document sets: its leaves, and the items of its lists."""
     return _fields_in(value, shape, member=False)
 
 
@@ -65,19 +65,19 @@ def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
             fields = _fields_in(each, sub, member=own)
             if fields is not EMPTY:
                 children[f"f:{name}"] = fields
-        return _node(member, children)
+        return _build_node(member, children)
     if isinstance(value, list) and shape.kind == "list" and not shape.atomic:
         item = shape.item() or FREE
-        return _node(
+        return _build_node(
             member,
-            {step: _fields_in(each, item, member=True) for step, each in _steps(value, shape)},
+            {step: _fields_in(each, item, member=True) for step, each in _with_steps(value, shape)},
         )
     if value is None and shape.kind in ("object", "list") and not shape.atomic:
         return _LEAF if member else EMPTY
     return _LEAF
 
 
-def _node(member: bool, children: FieldSet) -> FieldSet:
+def _build_node(member: bool, children: FieldSet) -> FieldSet:
     if not children:
         return _LEAF if member else EMPTY
     if member:
@@ -85,14 +85,14 @@ def _node(member: bool, children: FieldSet) -> FieldSet:
     return children
 
 
-def _steps(items: Sequence[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
-    """The items of a list of several owners, each with the step that leads to it."""
+def _with_steps(items: Sequence[Any], shape: Shape) -> Iterator[tuple[str, Any]]:
+    """Yield the items of a list that can have several owners, each with the step that leads to it."""
     for item in items:
         yield step_of(item, shape), item
 
 
 def step_of(item: Any, shape: Shape) -> str:
-    """The step to an item. Raises InvalidFieldsError when it lacks what tells it apart."""
+    """Return the step to an item. Raises InvalidFieldsError when the item lacks its keys."""
     if shape.keys is None:
         if isinstance(item, dict | list):
             raise InvalidFieldsError("associative list of type set: items must be scalars")
@@ -114,11 +114,11 @@ def step_of(item: Any, shape: Shape) -> str:
     return f"k:{orjson.dumps(keys, option=_ITEM_KEYS).decode()}"
 
 
-# --- how two documents differ ----------------------------------------
+# --- differences between two documents ----------------------------------------
 
 
 def compare(old: Any, new: Any, shape: Shape) -> FieldChanges:
-    """The places that a change adds, modifies and removes. Equal parts are not walked."""
+    """Return the places that a change adds, modifies and removes. Equal parts are not walked."""
     return _compare(old, new, shape)
 
 
@@ -135,12 +135,12 @@ def _compare(old: Any, new: Any, shape: Shape) -> FieldChanges:
 
 
 def _difference(old: Any, new: Any, shape: Shape) -> FieldChanges:
-    """Difference of values that are not equal."""
+    """Difference between values that are not equal."""
     try:
         if old is ABSENT:
-            return FieldChanges(_everything(new, shape), EMPTY, EMPTY)
+            return FieldChanges(_all_places(new, shape), EMPTY, EMPTY)
         if new is ABSENT:
-            return FieldChanges(EMPTY, EMPTY, _everything(old, shape))
+            return FieldChanges(EMPTY, EMPTY, _all_places(old, shape))
     except InvalidFieldsError:
         return _ADDED if old is ABSENT else _REMOVED
     if _is_split(shape, old) or _is_split(shape, new):
@@ -151,8 +151,8 @@ def _difference(old: Any, new: Any, shape: Shape) -> FieldChanges:
     return _ADDED if old is ABSENT else _REMOVED if new is ABSENT else _MODIFIED
 
 
-def _everything(value: Any, shape: Shape) -> FieldSet:
-    """All places of a value that was not there before, or is no longer."""
+def _all_places(value: Any, shape: Shape) -> FieldSet:
+    """All places of a value that was added or removed."""
     kind = shape.kind
     if kind == "scalar" or not value or shape.atomic:
         return _LEAF
@@ -161,7 +161,7 @@ def _everything(value: Any, shape: Shape) -> FieldSet:
         names = shape.fields()
         for name, each in value.items():
             sub = names.get(name) or (FREE if kind == "free" else shape.item() or FREE)
-            result["f:" + name] = _LEAF if sub.kind == "scalar" else _everything(each, sub)
+            result["f:" + name] = _LEAF if sub.kind == "scalar" else _all_places(each, sub)
         return result
     if isinstance(value, list) and kind == "list":
         return shape.remembered(value, partial(_everything_listed, value, shape))
@@ -171,14 +171,14 @@ def _everything(value: Any, shape: Shape) -> FieldSet:
 def _everything_listed(value: list[Any], shape: Shape) -> FieldSet:
     item = shape.item() or FREE
     result = {".": _LEAF}
-    for step, each in _steps(value, shape):
-        # Items with one step are of one piece.
-        result[step] = _LEAF if step in result else _everything(each, item)
+    for step, each in _with_steps(value, shape):
+        # Items with the same step count as one place.
+        result[step] = _LEAF if step in result else _all_places(each, item)
     return result
 
 
 def _is_split(shape: Shape, value: Any) -> bool:
-    """Whether the parts of the value have owners of their own."""
+    """Whether the parts of the value have their own owners."""
     if shape.atomic or not value:
         return False
     if isinstance(value, dict):
@@ -210,7 +210,7 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> FieldChanges:
         if name not in after:
             sub = (shape.field(name) or FREE) if is_object else FREE
             parts.append((f"f:{name}", _compare(value, ABSENT, sub)))
-    return _gathered(old, new, parts)
+    return _gather_changes(old, new, parts)
 
 
 def _compare_lists(old: Any, new: Any, shape: Shape) -> FieldChanges:
@@ -228,18 +228,18 @@ def _compare_lists(old: Any, new: Any, shape: Shape) -> FieldChanges:
     for step, values in before.items():
         if step not in after:
             parts.append((step, _compare_items(values, [], item)))
-    return _gathered(old, new, parts)
+    return _gather_changes(old, new, parts)
 
 
 def _by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
     result: dict[str, list[Any]] = {}
-    for step, item in _steps(items, shape):
+    for step, item in _with_steps(items, shape):
         result.setdefault(step, []).append(item)
     return result
 
 
 def _compare_items(old: list[Any], new: list[Any], item: Shape) -> FieldChanges:
-    """Items with one step; where there are several alike, they are of one piece."""
+    """Compare the items with one step; if there are several such items, they count as one place."""
     if len(old) <= 1 and len(new) <= 1:
         return _compare(old[0] if old else ABSENT, new[0] if new else ABSENT, item)
     if old == new:
@@ -247,7 +247,7 @@ def _compare_items(old: list[Any], new: list[Any], item: Shape) -> FieldChanges:
     return _ADDED if not old else _REMOVED if not new else _MODIFIED
 
 
-def _gathered(old: Any, new: Any, parts: list[tuple[str, FieldChanges]]) -> FieldChanges:
+def _gather_changes(old: Any, new: Any, parts: list[tuple[str, FieldChanges]]) -> FieldChanges:
     if not parts and old is not ABSENT and new is not ABSENT:
         return _NOTHING
     added: FieldSet = {}
@@ -261,7 +261,9 @@ def _gathered(old: Any, new: Any, parts: list[tuple[str, FieldChanges]]) -> Fiel
         if result.removed is not EMPTY:
             removed[step] = result.removed
     return FieldChanges(
-        _node(old is ABSENT, added), modified or EMPTY, _node(new is ABSENT and old is not ABSENT, removed)
+        _build_node(old is ABSENT, added),
+        modified or EMPTY,
+        _build_node(new is ABSENT and old is not ABSENT, removed),
     )
 
 
@@ -269,7 +271,7 @@ def _gathered(old: Any, new: Any, parts: list[tuple[str, FieldChanges]]) -> Fiel
 
 
 def merge(live: Any, applied: Any, shape: Shape) -> Any:
-    """The live value with what the applied one says; lists of several owners are merged item by item."""
+    """Merge the applied value into the live one. Lists that can have several owners are merged item by item."""
     if applied is ABSENT:
         return live
     if live is ABSENT or live is None:
@@ -288,9 +290,9 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]:
-    """Both orders are kept as far as they agree; where they do not, the applied one wins."""
-    left = list(_steps(live, shape))
-    right = list(_steps(applied, shape))
+    """Merge two lists. Both orders are kept where they agree; where they conflict, the applied order wins."""
+    left = list(_with_steps(live, shape))
+    right = list(_with_steps(applied, shape))
     lefts, rights = dict(reversed(left)), dict(right)
     shared = [step for step, _ in right if step in lefts]
     item = shape.item() or FREE
@@ -331,7 +333,7 @@ def _merge_lists(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
 
 
 def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
-    """The value without the places of the set; what is below them goes, too."""
+    """Return the value without the places of the set and everything below them."""
     if fields is EMPTY or shape.atomic or not value:
         return value
     if isinstance(value, dict) and shape.kind in ("object", "free"):
@@ -347,7 +349,7 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
     if isinstance(value, list) and shape.kind == "list":
         item = shape.item() or FREE
         left = []
-        for step, each in _steps(value, shape):
+        for step, each in _with_steps(value, shape):
             node = fields.get(step)
             if node is None:
                 left.append(each)
@@ -358,7 +360,7 @@ def remove(value: Any, fields: FieldSet, shape: Shape) -> Any:
 
 
 def named(fields: FieldSet, shape: Shape) -> FieldSet:
-    """The set with every named field of an object that leads to a member made one itself."""
+    """Add to the set every named field of an object on the way to a member."""
     if fields is EMPTY or not fields:
         return fields
     children: FieldSet = {}
@@ -386,20 +388,20 @@ def named(fields: FieldSet, shape: Shape) -> FieldSet:
 
 def check(value: Any, shape: Shape) -> None:
     """Raise InvalidFieldsError when the value does not have the shape."""
-    result = list(_errors(value, shape, ""))
+    result = list(_find_errors(value, shape, ""))
     if result:
         raise InvalidFieldsError(
             result[0] if len(result) == 1 else "errors:\n" + "\n".join(f"  {e}" for e in result)
         )
 
 
-def _errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
+def _find_errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
     if value is None or shape.kind == "free":
         return
     if shape.kind == "scalar":
         if not _is_scalar(value, shape.scalar):
             wanted = _SCALARS_CALLED[shape.scalar]
-            yield f"{path}: expected {wanted}, got {_described(value)}"
+            yield f"{path}: expected {wanted}, got {_describe_value(value)}"
     elif shape.kind == "object":
         if not isinstance(value, Mapping):
             yield f"{path}: expected map, got &{{{_in_go(value)}}}"
@@ -409,7 +411,7 @@ def _errors(value: Any, shape: Shape, path: str) -> Iterator[str]:
             if sub is None:
                 yield f"{path}.{name}: field not declared in schema"
             else:
-                yield from _errors(each, sub, f"{path}.{name}")
+                yield from _find_errors(each, sub, f"{path}.{name}")
     elif not isinstance(value, list):
         yield f"{path}: expected list, got &{{{_in_go(value)}}}"
     else:
@@ -431,7 +433,7 @@ def _list_errors(value: list[Any], shape: Shape, path: str) -> Iterator[str]:
             if step in seen:
                 yield f"{path}: duplicate entries for key {show_step(step)}"
             seen.add(step)
-        yield from _errors(each, item, here)
+        yield from _find_errors(each, item, here)
 
 
 _SCALARS_CALLED: Final = {
@@ -454,8 +456,8 @@ def _is_scalar(value: Any, wanted: str) -> bool:
             return not isinstance(value, dict | list)
 
 
-def _described(value: Any) -> str:
-    """A value as structured-merge-diff tells it: as Go prints its own."""
+def _describe_value(value: Any) -> str:
+    """Format a value as structured-merge-diff does, in Go's notation."""
     if isinstance(value, dict | list):
         return f"&{{{_in_go(value)}}}"
     shown = quoted(value) if isinstance(value, str) else _in_go(value)

@@ -1,9 +1,8 @@
-"""Events are forgotten an hour after their last change, so that a server that runs for weeks does not fill
-up.
+"""Events expire an hour after their last change, so that a server that runs for weeks does not fill up.
 
-Core commits a change of an event ──▶ EventExpiry ──▶ removes what has had its time
+Core commits a change of an event ──▶ EventExpiry ──▶ removes expired events
 
-There is no timer: an old event is not missed until a new one comes.
+There is no timer: an old event stays until a new one is written.
 """
 
 from collections import deque
@@ -38,6 +37,6 @@ class EventExpiry:
         while self._due and self._due[0][0] <= now:
             _, key, revision = self._due.popleft()
             stored = self._core.storage.get(_SHELF, key)
-            # A later write gave it more time; that has a place of its own further back.
+            # A later write prolonged the event and has its own place further back in the queue.
             if stored is not None and stored.revision == revision:
                 self._core.remove(entry, stored)

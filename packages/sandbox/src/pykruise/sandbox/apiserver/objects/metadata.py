@@ -1,9 +1,9 @@
-"""The life of an object's metadata: what the server sets, what it keeps, and what it refuses.
+"""The life of an object's metadata: the fields that the server sets, keeps and refuses.
 
 writes.py ──▶ wipe(), stamp_new() / carry_over() ──▶ validate_new() / validate_changed() ──▶ causes
 
-Pure; time, ids and the random source are passed in. Rules: apimachinery's `api/validation` for object
-metadata and apiserver's `registry/rest` for creation and update.
+Pure; time, ids and the random source are passed in. Same rules as apimachinery's `api/validation` for object metadata
+and apiserver's `registry/rest` for creation and update.
 """
 
 import random
@@ -30,7 +30,7 @@ ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 
 _VERSION_4: Final = 0x4000_8000_0000_0000_0000
-"""The bits of a UUID that say that it is random: version 4, variant of RFC 4122."""
+"""Bits that mark a UUID as random: version 4, variant of RFC 4122."""
 _NOT_OF_THE_VERSION: Final = ~0xF000_C000_0000_0000_0000
 _SUFFIX_LENGTH: Final = 5
 _LONGEST_BASE: Final = 63 - _SUFFIX_LENGTH
@@ -45,19 +45,19 @@ _SET_BY_SERVER: Final = (
 
 
 def wipe(metadata: Metadata) -> None:
-    """Removes the fields of a new object that only the server may set."""
+    """Remove the fields of a new object that only the server may set."""
     for member in _SET_BY_SERVER:
         metadata.pop(member, None)
 
 
 def generate_name(base: str, rng: random.Random) -> str:
-    """`base` cut to 58 characters, with five random ones that spell no words."""
+    """Cut `base` to 58 characters and append five random characters that form no words."""
     return base[:_LONGEST_BASE] + rand_suffix(rng, _SUFFIX_LENGTH)
 
 
 def new_uid(rng: random.Random) -> str:
-    """A random (version 4) UUID from this source."""
-    # As uuid.UUID(int=..., version=4) writes it, in a fifth of the time.
+    """Generate a random (version 4) UUID from this source."""
+    # Same bits as uuid.UUID(int=..., version=4), in a fifth of the time.
     bits = rng.getrandbits(128) & _NOT_OF_THE_VERSION | _VERSION_4
     text = f"{bits:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
@@ -70,21 +70,21 @@ def stamp_new(metadata: Metadata, *, uid: str, now: Instant) -> None:
 
 
 def carry_over(new: Metadata, old: Mapping[str, Any]) -> None:
-    """Into an update, take what an update cannot change and need not repeat."""
+    """Copy to an update the fields that it cannot change and need not repeat."""
     new.pop("selfLink", None)
-    _keep(new, old, "generation")
-    _keep(new, old, "creationTimestamp")
+    _keep_member(new, old, "generation")
+    _keep_member(new, old, "creationTimestamp")
     if not new.get("uid"):
-        _keep(new, old, "uid")
+        _keep_member(new, old, "uid")
     if not new.get("namespace"):
-        _keep(new, old, "namespace")
+        _keep_member(new, old, "namespace")
     if old.get("deletionTimestamp"):
         new["deletionTimestamp"] = old["deletionTimestamp"]
     if new.get("deletionGracePeriodSeconds") is None:
-        _keep(new, old, "deletionGracePeriodSeconds")
+        _keep_member(new, old, "deletionGracePeriodSeconds")
 
 
-def _keep(new: Metadata, old: Mapping[str, Any], member: str) -> None:
+def _keep_member(new: Metadata, old: Mapping[str, Any], member: str) -> None:
     if member in old:
         new[member] = old[member]
     else:
@@ -95,9 +95,9 @@ def _keep(new: Metadata, old: Mapping[str, Any], member: str) -> None:
 
 
 def validate_new(resource: Resource, metadata: Mapping[str, Any], *, custom: bool) -> list[Cause]:
-    """Everything wrong with the metadata of a new object; its name has been generated already.
+    """All errors in the metadata of a new object, after its name has been generated.
 
-    `custom`: of a custom resource, which may name its finalizers as it likes.
+    `custom`: whether it is a custom resource, whose finalizers may have any name.
     """
     result: list[Cause] = []
     rule = _NAME_RULES.get((resource.group, resource.plural), is_dns1123_subdomain)
@@ -121,21 +121,21 @@ def validate_new(resource: Resource, metadata: Mapping[str, Any], *, custom: boo
         if value := metadata.get(member):
             result += check(value)
     if finalizers := metadata.get("finalizers"):
-        result += _finalizers(finalizers)
+        result += _check_finalizers(finalizers)
         if not custom and resource.group not in _LENIENT_GROUPS:
-            result += _short_finalizers(finalizers)
+            result += _check_finalizer_domains(finalizers)
     return result
 
 
 def validate_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
-    """Everything wrong with a change of metadata. What is as before is not looked at again."""
+    """All errors in a change of metadata. Unchanged parts are not checked again."""
     result: list[Cause] = []
     if old.get("deletionTimestamp"):
         result += _no_new_finalizers(new.get("finalizers") or (), old.get("finalizers") or ())
     for member in _IMMUTABLE:
         before, after = old.get(member), new.get(member)
         if (before or None) != (after or None):
-            result.append(_immutable(member, after))
+            result.append(_immutable_error(member, after))
     for member, check in _CHECKED:
         value = new.get(member)
         if value and value != old.get(member):
@@ -143,7 +143,7 @@ def validate_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cau
     return result
 
 
-def _labels(labels: Mapping[str, str] | None) -> list[Cause]:
+def _check_labels(labels: Mapping[str, str] | None) -> list[Cause]:
     result: list[Cause] = []
     for key, value in (labels or {}).items():
         if wrong := is_qualified_name(key):
@@ -153,12 +153,12 @@ def _labels(labels: Mapping[str, str] | None) -> list[Cause]:
     return result
 
 
-def _annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
+def _check_annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
     result: list[Cause] = []
     size = 0
     for key, value in (annotations or {}).items():
         size += len(key.encode()) + len(value.encode())
-        # As a qualified name, except that upper case does not matter.
+        # Checked like a qualified name, but upper case is allowed.
         if wrong := is_qualified_name(key.lower()):
             result += [causes.invalid("metadata.annotations", key, text) for text in wrong]
     if size > _ANNOTATIONS_LIMIT:
@@ -166,7 +166,7 @@ def _annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
     return result
 
 
-def _owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
+def _check_owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
     result: list[Cause] = []
     controller = ""
     field = "metadata.ownerReferences"
@@ -191,7 +191,7 @@ def _owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
     return result
 
 
-def _finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
+def _check_finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
     listed = finalizers or ()
     field = "metadata.finalizers"
     result = [causes.invalid(field, name, text) for name in listed for text in is_qualified_name(name)]
@@ -201,8 +201,8 @@ def _finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
     return result
 
 
-def _short_finalizers(finalizers: Sequence[str]) -> list[Cause]:
-    """Most built-in kinds insist on a domain before the name of a finalizer that is not one of theirs."""
+def _check_finalizer_domains(finalizers: Sequence[str]) -> list[Cause]:
+    """Most built-in kinds require a domain before the name of a finalizer that is not one of Kubernetes' own."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         causes.invalid(f"metadata.finalizers[{index}]", name, text)
@@ -212,7 +212,7 @@ def _short_finalizers(finalizers: Sequence[str]) -> list[Cause]:
 
 
 def finalizer_advice(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
-    """Warnings for the finalizers a custom resource gets that name no domain."""
+    """Warnings for new finalizers of a custom resource that have no domain."""
     before = (old or {}).get("finalizers") or ()
     return [
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental '
@@ -222,10 +222,10 @@ def finalizer_advice(new: Mapping[str, Any], old: Mapping[str, Any] | None = Non
     ]
 
 
-def _immutable(member: str, value: Any) -> Cause:
+def _immutable_error(member: str, value: Any) -> Cause:
     shown = causes.shown(value)
     if member.endswith("Timestamp") and isinstance(value, str):
-        # A time is printed as Go prints one.
+        # A time is printed in Go's format.
         shown = value.replace("T", " ").replace("Z", " +0000 UTC")
     return Cause(
         reason="FieldValueInvalid",
@@ -256,14 +256,14 @@ _IMMUTABLE: Final = (
     "deletionGracePeriodSeconds",
 )
 _CHECKED: Final[tuple[tuple[str, Callable[[Any], list[Cause]]], ...]] = (
-    ("labels", _labels),
-    ("annotations", _annotations),
-    ("ownerReferences", _owners),
+    ("labels", _check_labels),
+    ("annotations", _check_annotations),
+    ("ownerReferences", _check_owners),
 )
 
 
 def _without_dash(base: str) -> str:
-    """A base may end with the dash that its suffix follows."""
+    """Remove the trailing dash of a base name, which the suffix follows."""
     return f"{base[:-2]}a" if len(base) > 1 and base.endswith("-") else base
 
 

@@ -1,10 +1,10 @@
-"""managedFields on the way through the API server: recorded at each write, shown to who reads.
+"""managedFields on their way through the API server: recorded at each write, shown to readers.
 
 Call + documents ──▶ FieldOwnership.of_new(), of_change(), of_apply(), taken_by_server() ──▶ Stored.managed
 Stored           ──▶ FieldOwnership.show() ──▶ its bytes with managedFields
 
-The rules are managed/; here they meet the request (who writes, through which endpoint) and the stored bytes.
-Clients in this process that do not want managedFields pay nothing for them.
+managed/ has the rules. This module connects them with the request (writer, endpoint) and with the stored bytes.
+Clients in this process that do not request managedFields do not pay for them.
 """
 
 from collections import OrderedDict
@@ -32,7 +32,7 @@ from pykruise.sandbox.apiserver.requests.statuses import Refusal
 
 _LONGEST_AGENT: Final = 128
 _MOST_SHOWN: Final = 1_024
-"""Versions of objects whose managedFields are kept as they were shown."""
+"""Number of object versions whose rendered managedFields are cached."""
 
 
 class OwnedKind(NamedTuple):
@@ -47,10 +47,10 @@ class OwnedKind(NamedTuple):
 
     def ignored(self, subresource: str = "") -> FieldSet:
         """Fields that an endpoint does not write."""
-        return _ignored(self.entry, subresource)
+        return _ignored_fields(self.entry, subresource)
 
 
-def _ignored(entry: CatalogEntry, subresource: str = "") -> FieldSet:
+def _ignored_fields(entry: CatalogEntry, subresource: str = "") -> FieldSet:
     if subresource == "status":
         return _NOT_OF_STATUS_CUSTOM if entry.is_custom else _NOT_OF_STATUS
     return _NOT_OF_MAIN if "status" in entry.subresources else EMPTY
@@ -62,7 +62,7 @@ _NOT_OF_STATUS_CUSTOM: Final[FieldSet] = {"f:spec": {}, "f:metadata": {}}
 
 
 def manager_of(call: Call, operation: str = "Update") -> FieldManager:
-    """Author of the write: `fieldManager`, or the first part of the User-Agent."""
+    """Return the manager of a write: `fieldManager`, or the first part of the User-Agent."""
     name = call.query.get("fieldManager") or ""
     if not name:
         agent = (call.headers.get("user-agent") or "").partition("/")[0][:_LONGEST_AGENT]
@@ -71,7 +71,7 @@ def manager_of(call: Call, operation: str = "Update") -> FieldManager:
 
 
 class _Views:
-    """A kind in all its versions, as one endpoint writes it (`applies.Versions`)."""
+    """A kind in all its versions, for one endpoint (`applies.Versions`)."""
 
     def __init__(self, ownership: "FieldOwnership", entry: CatalogEntry, subresource: str) -> None:
         self._ownership = ownership
@@ -95,7 +95,7 @@ class _Views:
         return self._versions.is_missing(api_version)
 
     async def view(self, doc: Document, api_version: str) -> Document:
-        """Its shape is checked: a version without a conversion may lack a field."""
+        """Convert the document and check its shape: a version without a conversion may lack a field."""
         shape = self.shape(api_version)
         if doc.get("apiVersion") == api_version:
             return doc
@@ -110,9 +110,9 @@ class _Views:
 
 
 class FieldOwnership:
-    """The managedFields of one API server's objects. Keeps what it learned about kinds.
+    """The managedFields of one API server's objects. Caches facts about kinds.
 
-    Without `tracks` fields have no owners: writes cost less, and applies know no other appliers.
+    Without `tracks`, fields have no owners: writes cost less, and applies do not know other appliers.
     """
 
     def __init__(self, catalog: Catalog, *, tracks: bool = True) -> None:
@@ -122,7 +122,7 @@ class FieldOwnership:
         self._shown: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def kind(self, entry: CatalogEntry) -> OwnedKind:
-        """The kind as ownership sees it."""
+        """Return the facts about the entry's kind."""
         key = (entry.api_version, entry.resource.plural)
         kind = self._kinds.get(key)
         if kind is None or kind.entry is not entry:
@@ -130,17 +130,19 @@ class FieldOwnership:
         return kind
 
     def versions(self, entry: CatalogEntry) -> KindVersions:
-        """All versions of the kind."""
+        """Return all versions of the kind."""
         return KindVersions(entry, self._catalog.versions_of(entry.shelf))
 
     def _kind_in(self, entry: CatalogEntry, api_version: str) -> OwnedKind:
-        """The kind in another version; as it is in this one where the kind has that version no more."""
+        """Return the kind in another version; the entry's own version when that version no longer exists."""
         return self.kind(self._catalog.versions_of(entry.shelf).get(api_version, entry))
 
     # --- writes ----------------------------------------
 
     def of_new(self, call: Call, asked: Document, doc: Document, now: Instant) -> bytes:
-        """A new object's: what was asked for is its creator's, what the server added has no owner."""
+        """Owners of a new object: its creator owns the fields that it sent; fields that the server added have no
+        owner.
+        """
         if not self._tracks:
             return b""
         entry, kind = call.entry, self.kind(call.entry)
@@ -154,20 +156,20 @@ class FieldOwnership:
     async def of_change(
         self, call: Call, stored: Stored, old: Document, new: Document, now: Instant
     ) -> bytes:
-        """An object's after a PUT or PATCH; the new document's managedFields are taken out of it."""
+        """Owners of an object after a PUT or PATCH. Removes managedFields from the new document."""
         sent = new["metadata"].pop("managedFields", None)
         if not self._tracks:
             return b""
-        kept = self._sent(call, stored, sent)
+        kept = self._owners_before(call, stored, sent)
         kind = self.kind(call.entry)
         others = self._other_versions(call.entry, kept)
         from_all, elsewhere = kept, None
         if others:
-            from_all = self._explicit(call.entry, kept, stored)
+            from_all = self._with_all_sets(call.entry, kept, stored)
             try:
-                elsewhere = await self._elsewhere(call, old, new, others)
+                elsewhere = await self._changes_elsewhere(call, old, new, others)
             except UnconvertibleError:
-                return kept  # a write does not fail for what is not known of its owners
+                return kept  # a write does not fail because owners cannot be converted
         data = managers.updated(
             from_all,
             old,
@@ -183,12 +185,12 @@ class FieldOwnership:
         return kept if data is from_all else data
 
     def _other_versions(self, entry: CatalogEntry, kept: bytes) -> set[str]:
-        """The versions other than this one in which managers own something."""
+        """The other versions in which managers own fields."""
         if not entry.is_custom and len(self._catalog.versions_of(entry.shelf)) <= 1:
             return set()
         return managers.versions_in(kept).keys() - {entry.api_version}
 
-    async def _elsewhere(
+    async def _changes_elsewhere(
         self, call: Call, old: Document, new: Document, others: Iterable[str]
     ) -> dict[str, Taken | None]:
         views = _Views(self, call.entry, call.subresource)
@@ -199,11 +201,11 @@ class FieldOwnership:
 
     @staticmethod
     def _open_version(kept: bytes) -> str:
-        """The version of the creator whose set is still to be found; empty: there is none."""
+        """The version of the creator, if its set is not computed yet; empty when every manager has a set."""
         return next((version for version, is_open in managers.versions_in(kept).items() if is_open), "")
 
-    def _explicit(self, entry: CatalogEntry, kept: bytes, stored: Stored) -> bytes:
-        """The managers of what is stored, each with a set."""
+    def _with_all_sets(self, entry: CatalogEntry, kept: bytes, stored: Stored) -> bytes:
+        """The managers of the stored object, each with a set."""
         version = self._open_version(kept)
         if not version:
             return kept
@@ -222,12 +224,12 @@ class FieldOwnership:
         *,
         allowed: FieldSet,
     ) -> Applied:
-        """Result of applying to the live object; `stored`: None for a new one, which is the kind's `empty`.
+        """Apply to the live object. `stored` is None for a new object, whose live document is the kind's `empty`.
 
         Raises ConflictsError, InvalidFieldsError or UnconvertibleError.
         """
         kept = stored.managed if stored is not None else b""
-        from_all = self._explicit(call.entry, kept, stored) if stored is not None else kept
+        from_all = self._with_all_sets(call.entry, kept, stored) if stored is not None else kept
         result = await applies.applied(
             from_all,
             live,
@@ -241,8 +243,8 @@ class FieldOwnership:
         )
         return Applied(result.document, kept) if result.kept is from_all else result
 
-    def _sent(self, call: Call, stored: Stored, sent: Any) -> bytes:
-        """Owners before the change: as the client sent them, when it sent any."""
+    def _owners_before(self, call: Call, stored: Stored, sent: Any) -> bytes:
+        """Owners before the change: the ones that the client sent, if it sent any."""
         if not sent or call.subresource or not isinstance(sent, list):
             return stored.managed
         if sent == [{}]:
@@ -253,7 +255,9 @@ class FieldOwnership:
         return data or stored.managed
 
     def taken_by_server(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
-        """After a change that the server itself made: what it set has no manager. Both documents are as stored."""
+        """Owners after a change by the server itself: the fields that it set have no manager. Both documents are in
+        the stored version.
+        """
         if not self._tracks:
             return b""
         return managers.disowned(kept, old, new, self._kind_in(entry, str(old.get("apiVersion"))).shape)
@@ -268,7 +272,7 @@ class FieldOwnership:
         now: Instant,
         subresource: str,
     ) -> bytes:
-        """After a change by a controller inside the server, of a kind with one version."""
+        """Owners after a change by a controller inside the server, for a kind with one version."""
         if not self._tracks:
             return b""
         kind = self.kind(entry)
@@ -289,9 +293,9 @@ class FieldOwnership:
     def added(
         self, entry: CatalogEntry, doc: Document, kept: bytes, *, stored: Stored | None = None
     ) -> Document:
-        """The document with its managedFields; changes and returns `doc`.
+        """Add managedFields to the document; changes and returns `doc`.
 
-        `stored`: the object as it is, whose owners may still be these.
+        `stored`: the stored object, which may still have the same owners.
         """
         if not kept:
             return doc
@@ -304,13 +308,13 @@ class FieldOwnership:
         return doc
 
     def show(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
-        """An object's bytes with its managedFields. `raw` may differ from what is stored in version only."""
+        """Add managedFields to an object's bytes. `raw` may differ from the stored object in its version only."""
         if not stored.managed:
             return raw
         data = self._of_stored(entry, raw, stored)
         if data == b"[]":
             return raw
-        # The uid is the last member of metadata, and in no other place.
+        # In most objects the uid is the last member of metadata and occurs nowhere else.
         mark = b'"uid":"%s"}' % stored.uid.encode()
         if raw.count(mark) == 1:
             place = raw.index(mark) + len(mark) - 1
@@ -323,7 +327,9 @@ class FieldOwnership:
         return managers.spelled_out(kept, raw, lambda version: self._kind_in(entry, version).owned)
 
     def _of_stored(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
-        """The managedFields of what is stored. A writer reads the answer, and watchers then ask again."""
+        """Return the managedFields of the stored object, from a cache: the writer reads them for the answer, and the
+        watchers read them again.
+        """
         asked = (entry.api_version, stored.revision)
         data = self._shown.get(asked)
         if data is None:
@@ -335,7 +341,7 @@ class FieldOwnership:
         return data
 
     def _is_open_elsewhere(self, entry: CatalogEntry, kept: bytes) -> bool:
-        """Whether a set is still to be found, and not in this version: in that in which the object is stored."""
+        """Whether the creator's set is not computed yet and belongs to another version, the storage version."""
         if len(self._catalog.versions_of(entry.shelf)) <= 1:
             return False
         return self._open_version(kept) not in ("", entry.api_version)
@@ -353,5 +359,5 @@ def _kind(entry: CatalogEntry, minor: str) -> OwnedKind:
 
 
 def _with_owned(entry: CatalogEntry, shape: Shape, empty: Document) -> OwnedKind:
-    ignored = _ignored(entry)
+    ignored = _ignored_fields(entry)
     return OwnedKind(entry, shape, empty, OwnedFields(shape, empty=empty, ignored=ignored))

@@ -1,12 +1,12 @@
-"""Where objects are kept: shelves of immutable bytes, a history, and one revision that counts all writes.
+"""Storage of objects: shelves of immutable bytes, a history, and one revision that counts all writes.
 
 writes.py ──▶ Change(old, new) ──▶ Storage.commit() ──▶ history, for watches and paged lists
 
-An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside
-the few facts that selectors need. Nothing mutable leaves this module, so nothing is ever copied to be safe.
+An object is stored once, as canonical JSON in its storage version with its resourceVersion in it, beside the few
+facts that selectors need. Stored objects are immutable, so defensive copies are unnecessary.
 
-The state at an earlier revision is the present one with the later changes undone, as far back as the
-history of the shelf goes; what is older was compacted away.
+The state at an earlier revision is the present one with the later changes undone, as far back as the history of the
+shelf reaches. Older states have been compacted.
 """
 
 from bisect import bisect_left, insort
@@ -20,13 +20,13 @@ import msgspec
 from pykruise.kube.ids import Key
 
 _FEW: Final = 1_000
-"""Up to so many differences it is quicker to mend an order than to sort anew."""
+"""Number of differences up to which inserting into an order is faster than sorting again."""
 
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
-    """One object as it is kept."""
+    """One stored object."""
 
     key: Key
     raw: bytes
@@ -41,7 +41,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Its place in the order of the shelf."""
+        """Sort key on the shelf."""
         return path_of(self.key)
 
 
@@ -55,23 +55,23 @@ class StorageChange(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> str:
-        """Place of the object in the order of the shelf."""
+        """Sort key of the object on the shelf."""
         stored = self.new or self.old
         assert stored is not None
         return stored.path
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A part of a shelf as it was at one revision, in order of namespace and name."""
+    """A part of a shelf at one revision, in order of namespace and name."""
 
     items: tuple[Stored, ...]
     revision: int
     following: int = 0
-    """How many more there are after this page (before any selector)."""
+    """Number of objects after this page (before any selector)."""
 
 
 class Compacted(Exception):  # noqa: N818  (names a state of the history)
-    """The history does not go back that far; `oldest` is the first revision that is still known."""
+    """The history does not reach back that far. `oldest` is the first revision that is still known."""
 
     def __init__(self, oldest: int) -> None:
         super().__init__(f"the history begins at revision {oldest}")
@@ -83,32 +83,34 @@ class FutureRevision(Exception):  # noqa: N818
 
 
 class Storage(Protocol):
-    """Operations that the API server needs of its store. In memory here; a durable one keeps the same promises."""
+    """Operations that the API server needs of its store. This module has one in memory; a durable one has the same
+    contract.
+    """
 
     @property
     def revision(self) -> int:
-        """The newest revision; the next commit is one above."""
+        """The newest revision. The next commit gets the next number."""
         ...
 
     def get(self, shelf: str, key: Key) -> Stored | None:
-        """The object as it is now."""
+        """Return the present object."""
         ...
 
     def scan(
         self, shelf: str, *, namespace: str = "", start: str = "", limit: int = 0, revision: int = 0
     ) -> Page:
-        """Objects from `start` on (a path, inclusive), at most `limit` (0: all), as of `revision` (0: now).
+        """Return objects from `start` on (a path, inclusive), at most `limit` (0: all), as of `revision` (0: now).
 
         Raises Compacted or FutureRevision.
         """
         ...
 
     def commit(self, change: StorageChange) -> None:
-        """Make the change; its revision is one above the newest, its `old` is what is there now."""
+        """Commit the change. Its revision must be one above the newest, and its `old` must be the present object."""
         ...
 
     def since(self, shelf: str, revision: int) -> list[StorageChange]:
-        """The changes of a shelf after `revision`, oldest first. Raises Compacted."""
+        """Return the changes of a shelf after `revision`, oldest first. Raises Compacted."""
         ...
 
     def compact(self, revision: int) -> None:
@@ -117,7 +119,7 @@ class Storage(Protocol):
 
 
 def path_of(key: Key) -> str:
-    """`namespace/name` or `name`: sorts as a real API server's storage does."""
+    """Return `namespace/name` or `name`, which sorts as in a real API server's storage."""
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
@@ -137,15 +139,14 @@ class _Shelf:
     def forget_oldest(self) -> None:
         change = self.history.popleft()
         self.compacted = change.revision
-        self.bytes_kept -= _size(change)
+        self.bytes_kept -= _history_size(change)
 
 
 class MemoryStorage:
-    """A Storage in this process' memory.
+    """A Storage in the memory of this process.
 
-    `history_events` and `history_bytes` bound what each shelf remembers of its past (the newest
-    `MIN_HISTORY_EVENTS` always stay): events beyond it are compacted, which watchers and paged lists that lag
-    behind learn as 410.
+    `history_events` and `history_bytes` limit the history of each shelf (the newest `MIN_HISTORY_EVENTS` always
+    stay). Older events are compacted, and watchers and paged lists that lag behind get 410.
     """
 
     MIN_HISTORY_EVENTS: Final = 1_000
@@ -165,7 +166,7 @@ class MemoryStorage:
         storage = cls(first_revision=revision)
         storage._compacted = revision
         for name, stored in objects:
-            storage._shelf(name).objects[stored.path] = stored
+            storage._shelf_of(name).objects[stored.path] = stored
         for shelf in storage._shelves.values():
             shelf.order = sorted(shelf.objects)
         return storage
@@ -183,14 +184,14 @@ class MemoryStorage:
     ) -> Page:
         if revision > self._revision:
             raise FutureRevision
-        result = self._shelf(shelf)
+        result = self._shelf_of(shelf)
         if not result.objects and not result.history:
             return Page((), revision or self._revision)
-        past = self._undone(result, revision) if 0 < revision < self._revision else {}
+        past = self._states_at(result, revision) if 0 < revision < self._revision else {}
         order, objects = _order_at(result, past), result.objects
         first = max(start, f"{namespace}/") if namespace else start
         begin = bisect_left(order, first) if first else 0
-        # "0" is the character after "/": everything of this namespace, and nothing of "namespace-2".
+        # "0" is the character after "/", so the range has everything of this namespace and nothing of "namespace-2".
         end = bisect_left(order, f"{namespace}0") if namespace else len(order)
         stop = min(end, begin + limit) if limit else end
         paths = islice(order, begin, stop)
@@ -200,7 +201,7 @@ class MemoryStorage:
     def commit(self, change: StorageChange) -> None:
         if change.revision != self._revision + 1:
             raise ValueError(f"revision {change.revision} does not follow {self._revision}")
-        shelf = self._shelf(change.shelf)
+        shelf = self._shelf_of(change.shelf)
         path = change.path
         if change.new is None:
             del shelf.objects[path]
@@ -211,17 +212,17 @@ class MemoryStorage:
             shelf.objects[path] = change.new
         self._revision = change.revision
         shelf.history.append(change)
-        shelf.bytes_kept += _size(change)
+        shelf.bytes_kept += _history_size(change)
         while len(shelf.history) > self._history_events or (
             shelf.bytes_kept > self._history_bytes and len(shelf.history) > self.MIN_HISTORY_EVENTS
         ):
             shelf.forget_oldest()
 
     def since(self, shelf: str, revision: int) -> list[StorageChange]:
-        result = self._shelf(shelf)
+        result = self._shelf_of(shelf)
         if revision < result.compacted:
             raise Compacted(result.compacted + 1)
-        return list(_newer(result, revision))[::-1]
+        return list(_changes_after(result, revision))[::-1]
 
     def compact(self, revision: int) -> None:
         revision = min(revision, self._revision)
@@ -231,24 +232,24 @@ class MemoryStorage:
                 shelf.forget_oldest()
             shelf.compacted = max(shelf.compacted, revision)
 
-    def _shelf(self, name: str) -> _Shelf:
+    def _shelf_of(self, name: str) -> _Shelf:
         shelf = self._shelves.get(name)
         if shelf is None:
             shelf = self._shelves[name] = _Shelf(self._compacted)
         return shelf
 
-    def _undone(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
-        """States at `revision` of the objects that changed after it."""
+    def _states_at(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
+        """The states at `revision` of the objects that changed after it."""
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted + 1)
         past: dict[str, Stored | None] = {}
-        for change in _newer(shelf, revision):
+        for change in _changes_after(shelf, revision):
             past[change.path] = change.old
         return past
 
 
 def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
-    """The paths there were before the changes that `past` undoes."""
+    """The order of paths before the changes that `past` undoes."""
     if not past:
         return shelf.order
     created = [path for path, stored in past.items() if stored is None and path in shelf.objects]
@@ -265,7 +266,7 @@ def _order_at(shelf: _Shelf, past: Mapping[str, Stored | None]) -> list[str]:
     return order
 
 
-def _newer(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
+def _changes_after(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
     """Changes after a revision, newest first."""
     for change in reversed(shelf.history):
         if change.revision <= revision:
@@ -273,6 +274,6 @@ def _newer(shelf: _Shelf, revision: int) -> Iterator[StorageChange]:
         yield change
 
 
-def _size(change: StorageChange) -> int:
-    """Bytes that the history alone may be holding: the state before the change."""
+def _history_size(change: StorageChange) -> int:
+    """Bytes that only the history may be keeping in memory: the state before the change."""
     return len(change.old.raw) if change.old else 0

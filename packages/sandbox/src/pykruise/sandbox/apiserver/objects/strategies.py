@@ -1,9 +1,9 @@
-"""The seam between the generic life of an object and what its kind wants: one Strategy for each resource.
+"""Interface between the generic life of an object and the rules of its kind: one Strategy per resource.
 
 writes.py, deletion.py ──▶ Strategy (builtin/ for built-in kinds, crds.py for custom ones)
 
-All methods are pure on documents. They may change the document they are given as `doc` or `new` (it is a
-fresh copy) and return it; `old` is never changed.
+All methods are pure functions of documents. They may change the document passed as `doc` or `new` (it is a fresh
+copy) and return it; `old` is never changed.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ class Strategy(Protocol):
     """Strategy of a kind, added to the common life of objects (metadata, versions, deletion)."""
 
     def decode(self, doc: Document) -> tuple[Document, list[str]]:
-        """The document in its kind's canonical shape, and the paths of unknown fields that were dropped.
+        """Return the document in its kind's canonical shape, and the paths of unknown fields that were dropped.
 
         Raises ValueError when a value has the wrong type.
         """
         ...
 
     def without_disabled(self, doc: Document) -> Document:
-        """Drop the fields of features that are off."""
+        """Drop the fields of disabled features."""
         ...
 
     def prepare_create(self, doc: Document) -> Document:
-        """Reset what a creator may not set: usually the status."""
+        """Reset the fields that a creator may not set, usually the status."""
         ...
 
     def default(self, doc: Document) -> Document:
@@ -36,33 +36,33 @@ class Strategy(Protocol):
         ...
 
     def default_changed(self, new: Document, old: Document) -> Document:
-        """Fill in defaults of an object that is stored already."""
+        """Fill in defaults of an object that is already stored."""
         ...
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        """Everything wrong with a new object, besides its metadata."""
+        """All errors of a new object, except in its metadata."""
         ...
 
     def prepare_update(self, new: Document, old: Document) -> Document:
-        """Through the main endpoint: keep what belongs to the status endpoint."""
+        """Keep the fields of the status endpoint in an update of the main endpoint."""
         ...
 
     def prepare_status_update(self, new: Document, old: Document) -> Document:
-        """Through the status endpoint: keep everything but the status."""
+        """Keep everything except the status in an update of the status endpoint."""
         ...
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        """Everything wrong with the change, besides metadata."""
+        """All errors of a change, except in metadata."""
         ...
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        """Everything wrong with a change of the status, besides metadata."""
+        """All errors of a status change, except in metadata."""
         ...
 
     def spec_changed(self, new: Document, old: Document) -> bool | None:
-        """Whether metadata.generation counts on; None for resources without a generation."""
+        """Whether metadata.generation increases; None for resources without a generation."""
         ...
 
     def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
-        """Seconds the object gets to end by itself (0: none); None for kinds that are removed at once."""
+        """Grace period in seconds (0: none); None for kinds that are removed immediately."""
         ...

@@ -1,10 +1,10 @@
-"""Kubernetes' built-in admission: additions to objects, before any webhook is asked.
+"""Kubernetes' built-in admission: additions to objects before any webhook is called.
 
 writes.py ──▶ admit(core, call, new, old) ──▶ the document as admitted, or a Refusal
 
-What is added here belongs to no manager. Rules: kube-apiserver's admission plugins Priority, LimitRanger (its
-defaults), RuntimeClass, ServiceAccount (where it is asked for) and DefaultTolerationSeconds. What RBAC has to say
-about roles that are written is asked here, too.
+Fields that are added here have no manager. Same rules as kube-apiserver's admission plugins Priority, LimitRanger
+(its defaults), RuntimeClass, ServiceAccount (where it is enabled) and DefaultTolerationSeconds. RBAC's check of
+written roles is called here, too.
 """
 
 from typing import Any, Final
@@ -26,13 +26,15 @@ _SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 
 def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Document:
-    """The document with what admission adds; it may be changed. Raises Refusal (403)."""
+    """Return the document with the additions of admission, which may be the changed `doc`. Raises Refusal (403)."""
     if core.authorizer is not None and not call.subresource:
         check_grant(core.authorizer, call, doc)
     if call.entry.shelf == "pods" and isinstance(spec := doc.get("spec"), dict):
         if old is None:
             name = spec.get("priorityClassName")
-            give_priority(doc, _class(core, name) if name else _default_class(core), call.entry.resource)
+            give_priority(
+                doc, _priority_class(core, name) if name else _default_class(core), call.entry.resource
+            )
             admit_pod(core, call, doc)
             if not call.subresource:
                 _admit_account(core, call, doc)
@@ -57,7 +59,7 @@ def _admit_account(core: Core, call: Call, pod: Document) -> None:
 
 
 def give_priority(pod: Document, result: Document | None, resource: Resource = PODS) -> None:
-    """Write the number and the policy of its priority class into a pod. Raises Refusal (403)."""
+    """Set the priority and the preemption policy of the pod's priority class. Raises Refusal (403)."""
     spec: dict[str, Any] = pod["spec"]
     name = spec.get("priorityClassName")
     if result is None and name:
@@ -83,19 +85,19 @@ def give_priority(pod: Document, result: Document | None, resource: Resource = P
 
 
 def _give_runtime(core: Core, call: Call, pod: Document) -> None:
-    """Write what the pod's runtime class costs, and where its nodes are, into the pod. Raises Refusal (403)."""
+    """Set the overhead, node selector and tolerations of the pod's runtime class. Raises Refusal (403)."""
     spec: dict[str, Any] = pod["spec"]
     name, overhead = spec.get("runtimeClassName"), spec.get("overhead")
     result: Document = {}
     if name:
         stored = core.storage.get(_RUNTIMES, Key("", name))
         if stored is None:
-            raise _rejected(call, pod, f'RuntimeClass "{name}" not found')
+            raise _rejection(call, pod, f'RuntimeClass "{name}" not found')
         result = decode(stored.raw)
     fixed = (result.get("overhead") or {}).get("podFixed")
     if overhead and (not fixed or overhead != fixed):
         why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-        raise _rejected(
+        raise _rejection(
             call,
             pod,
             why if fixed else "Pod Overhead set without corresponding RuntimeClass defined Overhead",
@@ -118,23 +120,23 @@ def _give_runtime(core: Core, call: Call, pod: Document) -> None:
         spec["tolerations"] = [*tolerations, *added]
 
 
-def _rejected(call: Call, pod: Document, why: str) -> Refusal:
+def _rejection(call: Call, pod: Document, why: str) -> Refusal:
     return forbidden(call.entry.resource, pod["metadata"].get("name") or "", f"pod rejected: {why}")
 
 
 def system_class(name: str) -> Document | None:
-    """One of the two classes that every cluster has."""
+    """Return one of the two classes that every cluster has; None for other names."""
     value = _SYSTEM.get(name)
     return {"metadata": {"name": name}, "value": value} if value is not None else None
 
 
-def _class(core: Core, name: str) -> Document | None:
+def _priority_class(core: Core, name: str) -> Document | None:
     stored = core.storage.get(_CLASSES, Key("", name))
     return decode(stored.raw) if stored is not None else system_class(name)
 
 
 def _default_class(core: Core) -> Document | None:
-    """The class of pods that name none; of several that claim to be it, the lowest."""
+    """The class of pods that name none. If several classes are marked as the default, the one with the lowest value."""
     page = core.storage.scan(_CLASSES)
     result = [doc for doc in map(decode, (each.raw for each in page.items)) if doc.get("globalDefault")]
     return min(result, key=lambda doc: int(doc.get("value") or 0), default=None)

@@ -1,9 +1,9 @@
 """LimitRanges: their defaults for pods, and their limits.
 
-pod, range ──▶ default_resources() ──▶ the pod with requests and limits, and a note of them
+pod, range ──▶ default_resources() ──▶ the pod with requests and limits, and an annotation that lists them
 pod or claim, range ──▶ violations() ──▶ messages
 
-Pure. The rules and the words are those of Kubernetes' admission plugin LimitRanger.
+Pure. Same rules and messages as Kubernetes' admission plugin LimitRanger.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,15 +19,17 @@ ANNOTATION: Final = "kubernetes.io/limit-ranger"
 
 
 def default_resources(pod: Document, limit_range: Document) -> None:
-    """Give the containers what they do not say; an annotation tells what."""
+    """Give the containers default requests and limits. An annotation lists them."""
     defaults: dict[str, dict[str, Any]] = {"requests": {}, "limits": {}}
-    for item in _items(limit_range, "Container"):
+    for item in _limits_of_type(limit_range, "Container"):
         defaults["requests"] |= item.get("defaultRequest") or {}
         defaults["limits"] |= item.get("default") or {}
     notes: list[str] = []
     for member, what in (("containers", "container"), ("initContainers", "init container")):
         for container in pod["spec"].get(member) or ():
-            given = {kind: _fill(container, kind, defaults[kind]) for kind in ("requests", "limits")}
+            given = {
+                kind: _fill_resources(container, kind, defaults[kind]) for kind in ("requests", "limits")
+            }
             notes += [
                 f"{', '.join(sorted(names))} {kind.rstrip('s')} for {what} {container['name']}"
                 for kind, names in given.items()
@@ -38,7 +40,7 @@ def default_resources(pod: Document, limit_range: Document) -> None:
         annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
 
 
-def _fill(container: Document, kind: str, defaults: Mapping[str, Any]) -> list[str]:
+def _fill_resources(container: Document, kind: str, defaults: Mapping[str, Any]) -> list[str]:
     resources = container.get("resources") or {}
     own = resources.get(kind) or {}
     missing = [name for name in defaults if name not in own]
@@ -47,19 +49,19 @@ def _fill(container: Document, kind: str, defaults: Mapping[str, Any]) -> list[s
     return missing
 
 
-# ── what is forbidden ────────────────────────────────────────────────────────
+# ── limits ───────────────────────────────────────────────────────────────────
 
 Rule = Callable[[str, str, Quantity, Amounts, Amounts], str]
-"""type of the limit, resource, what is enforced, requests, limits ──▶ what is wrong, or empty."""
+"""type of the limit, resource, enforced value, requests, limits ──▶ error message, or empty."""
 
 
 def violations(shelf: str, doc: Document, limit_range: Document) -> list[str]:
-    """Limits of the range that a pod or a claim exceeds."""
+    """Return a message for each limit of the range that a pod or a claim violates."""
     violations: dict[str, None] = {}
     if shelf == "persistentvolumeclaims":
         asked = amounts(((doc.get("spec") or {}).get("resources") or {}).get("requests"))
-        for item in _items(limit_range, "PersistentVolumeClaim"):
-            violations |= dict.fromkeys(_broken(item, _OF_CLAIMS, asked, {}))
+        for item in _limits_of_type(limit_range, "PersistentVolumeClaim"):
+            violations |= dict.fromkeys(_find_violations(item, _OF_CLAIMS, asked, {}))
         return list(violations)
     spec = doc["spec"]
     for item in (limit_range.get("spec") or {}).get("limits") or ():
@@ -67,18 +69,20 @@ def violations(shelf: str, doc: Document, limit_range: Document) -> list[str]:
             for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
                 own = container.get("resources") or {}
                 parts = amounts(own.get("requests")), amounts(own.get("limits"))
-                violations |= dict.fromkeys(_broken(item, _OF_PODS, *parts))
+                violations |= dict.fromkeys(_find_violations(item, _OF_PODS, *parts))
         elif item.get("type") == "Pod":
             without = {**spec, "overhead": {}}
-            violations |= dict.fromkeys(_broken(item, _OF_PODS, pod_requests(without), pod_limits(without)))
+            violations |= dict.fromkeys(
+                _find_violations(item, _OF_PODS, pod_requests(without), pod_limits(without))
+            )
     return list(violations)
 
 
-def _items(limit_range: Document, kind: str) -> list[Document]:
+def _limits_of_type(limit_range: Document, kind: str) -> list[Document]:
     return [item for item in (limit_range.get("spec") or {}).get("limits") or () if item.get("type") == kind]
 
 
-def _broken(
+def _find_violations(
     item: Document, rules: Sequence[tuple[str, Rule]], requests: Amounts, limits: Amounts
 ) -> Iterator[str]:
     for field, rule in rules:

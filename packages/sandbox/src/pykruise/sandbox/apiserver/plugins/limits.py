@@ -1,10 +1,10 @@
 """Checks of ResourceQuotas and LimitRanges for a write.
 
-writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write goes on and is charged to its quotas
+writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write continues and is charged to its quotas
 plugins.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits
 
-The words are those of Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota is enforced as far as
-its status goes: who keeps that is quota_books.py, in a cluster, or the client that writes it.
+Same messages as Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota is enforced as far as its status
+says. In a cluster, quota_books.py maintains that status; otherwise the client that writes it does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def admit_pod(core: Core, call: Call, pod: Document) -> None:
 
 
 def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
-    """Refuse what breaks a limit range or exceeds a quota of the namespace. Raises Refusal (403)."""
+    """Refuse a write that violates a limit range or exceeds a quota of the namespace. Raises Refusal (403)."""
     limits = core.limits
     if call.namespace in limits.ranges:
         _check_ranges(call, new, old, limits.ranges[call.namespace])
@@ -47,7 +47,7 @@ def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
         _check_quotas(core, call, new, old, limits.quotas[call.namespace])
 
 
-def _refused(call: Call, doc: Document, why: str) -> Refusal:
+def _refusal(call: Call, doc: Document, why: str) -> Refusal:
     return forbidden(call.entry.resource, doc["metadata"].get("name") or "", why)
 
 
@@ -63,7 +63,7 @@ def _check_ranges(call: Call, new: Document, old: Document | None, ranges: Mappi
     for name in sorted(ranges):
         result = violations(shelf, new, ranges[name])
         if result:
-            raise _refused(call, new, result[0] if len(result) == 1 else f"[{', '.join(result)}]")
+            raise _refusal(call, new, result[0] if len(result) == 1 else f"[{', '.join(result)}]")
 
 
 # ── quotas ───────────────────────────────────────────────────────────────────
@@ -86,22 +86,22 @@ def _check_quotas(
         if not limited or not concerns(quota, shelf, new):
             continue
         if shelf == "pods" and (missing := missing_requests(limited, new)):
-            raise _refused(call, new, f"failed quota: {name}: {missing}")
+            raise _refusal(call, new, f"failed quota: {name}: {missing}")
         if not all(text in used for text in limited):
             listed = ",".join(sorted(limited))
-            raise _refused(call, new, f"status unknown for quota: {name}, resources: {listed}")
+            raise _refusal(call, new, f"status unknown for quota: {name}, resources: {listed}")
         known = before if old is not None and concerns(quota, shelf, old) else {}
-        asked = _growth(usage, known, limited)
+        asked = _usage_growth(usage, known, limited)
         exceeded = sorted(text for text in asked if used[text] + asked[text] > hard[text])
         if exceeded:
-            raise _refused(call, new, _exceeded(name, exceeded, asked, used, hard))
+            raise _refusal(call, new, _describe_exceeded(name, exceeded, asked, used, hard))
         if asked:
             charges.append((name, {value: used[value] + amount for value, amount in asked.items()}))
     if charges and not call.dry_run and not core.limits.keeps_books:
         _charge(core, call.namespace, charges)
 
 
-def _exceeded(name: str, which: Sequence[str], asked: Amounts, used: Amounts, hard: Amounts) -> str:
+def _describe_exceeded(name: str, which: Sequence[str], asked: Amounts, used: Amounts, hard: Amounts) -> str:
     def part(of: Amounts) -> str:
         return shown({text: of[text] for text in which})
 
@@ -109,7 +109,7 @@ def _exceeded(name: str, which: Sequence[str], asked: Amounts, used: Amounts, ha
 
 
 def _is_charged(call: Call, new: Document, old: Document | None) -> bool:
-    """Whether such a write can use more than before. Rule: what the evaluators of quota admission handle."""
+    """Whether the write can increase usage. Same rule as the evaluators of quota admission."""
     shelf = call.entry.shelf
     if shelf in _UNCOUNTED:
         return False
@@ -123,8 +123,8 @@ def _is_charged(call: Call, new: Document, old: Document | None) -> bool:
     return old is None or shelf in ("services", "persistentvolumeclaims")
 
 
-def _growth(new: Amounts, old: Amounts, limited: Sequence[str]) -> Amounts:
-    """How much more is used, of what is limited."""
+def _usage_growth(new: Amounts, old: Amounts, limited: Sequence[str]) -> Amounts:
+    """Increase of usage, for the limited resources."""
     grown = {name: new[name] - old[name] if name in old else new[name] for name in limited if name in new}
     return {name: amount for name, amount in grown.items() if amount > ZERO}
 

@@ -1,4 +1,4 @@
-"""Which namespaces have ResourceQuotas and LimitRanges: who has none pays a look into a dict.
+"""Namespaces with ResourceQuotas and LimitRanges. A write in another namespace only costs a look into a dict.
 
 commits of both kinds ──▶ Limits ──▶ limits.py, quota_books.py
 """
@@ -13,22 +13,24 @@ LIMIT_RANGES: Final = "limitranges"
 
 
 class NamespaceLimits:
-    """The quotas and limit ranges there are, by namespace and name."""
+    """All quotas and limit ranges, by namespace and name."""
 
     def __init__(self, storage: Storage) -> None:
         self.quotas: dict[str, dict[str, Document]] = {}
         self.ranges: dict[str, dict[str, Document]] = {}
         self.keeps_books = False
-        """Whether quota_books.py counts what is used; else each write is charged when it is checked."""
+        """Whether quota_books.py counts usage. Otherwise each write is charged when it is checked."""
         for shelf in (QUOTAS, LIMIT_RANGES):
             for stored in storage.scan(shelf).items:
-                self._kept(shelf).setdefault(stored.key.namespace, {})[stored.key.name] = decode(stored.raw)
+                self._documents_of(shelf).setdefault(stored.key.namespace, {})[stored.key.name] = decode(
+                    stored.raw
+                )
 
     def changed(self, change: StorageChange) -> None:
-        """A quota or a limit range was written."""
+        """Update the stored quotas and limit ranges after a write of one."""
         stored = change.new or change.old
         assert stored is not None
-        kept = self._kept(change.shelf)
+        kept = self._documents_of(change.shelf)
         mine = kept.setdefault(stored.key.namespace, {})
         if change.new is not None:
             mine[stored.key.name] = decode(change.new.raw)
@@ -37,5 +39,5 @@ class NamespaceLimits:
         if not mine:
             del kept[stored.key.namespace]
 
-    def _kept(self, shelf: str) -> dict[str, dict[str, Document]]:
+    def _documents_of(self, shelf: str) -> dict[str, dict[str, Document]]:
         return self.quotas if shelf == QUOTAS else self.ranges

@@ -2,8 +2,9 @@
 
 writes.py ──▶ await_default_account() ──▶ plugins.py ──▶ give_account(core, call, pod) ──▶ the pod, or a Refusal (403)
 
-Only a server with `service_accounts` gives accounts; others check the account that a pod names. Rules: Kubernetes'
-admission plugin ServiceAccount; the annotation kubernetes.io/enforce-mountable-secrets is deprecated and not read.
+Only a server with `service_accounts` assigns accounts; other servers check the account that a pod names. Same rules
+as Kubernetes' admission plugin ServiceAccount, but the deprecated annotation kubernetes.io/enforce-mountable-secrets
+is not read.
 """
 
 import asyncio
@@ -23,12 +24,14 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 _VOLUME: Final = "kube-api-access-"
 _PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_S: Final = 3607
-"""An hour, and seven seconds by which Kubernetes knows these tokens from others."""
+"""An hour, and seven seconds by which Kubernetes recognises these tokens."""
 _ATTEMPTS: Final = 10
 
 
 async def await_default_account(core: Core, call: Call, doc: Document) -> None:
-    """Give the controller of a new namespace the time to make its account. Rule: ten looks, 0.1 to 0.2 s apart."""
+    """Wait until the controller of a new namespace has created its account. Same rule as Kubernetes: at most ten
+    checks, 0.1 to 0.2 s apart.
+    """
     if call.subresource:
         return
     if ((doc.get("spec") or {}).get("serviceAccountName") or _DEFAULT) != _DEFAULT:
@@ -41,14 +44,14 @@ async def await_default_account(core: Core, call: Call, doc: Document) -> None:
 
 
 def give_account(core: Core, call: Call, pod: Document) -> None:
-    """Set account, token volume and pull secrets of a new pod. What is added shares nothing with what was sent.
+    """Set account, token volume and pull secrets of a new pod. The additions share no objects with the sent document.
 
-    Raises Refusal (403) for an account that is not there.
+    Raises Refusal (403) when the account does not exist.
     """
     spec: dict[str, Any] = pod["spec"]
     if _MIRROR in (pod["metadata"].get("annotations") or {}):
         if spec.get("serviceAccountName"):
-            raise _refused(call, pod, "a mirror pod may not reference service accounts")
+            raise _refusal(call, pod, "a mirror pod may not reference service accounts")
         return
     if not spec.get("serviceAccountName"):
         spec["serviceAccountName"] = spec["serviceAccount"] = _DEFAULT
@@ -60,7 +63,7 @@ def give_account(core: Core, call: Call, pod: Document) -> None:
 
 
 def check_account(core: Core, call: Call, pod: Document) -> None:
-    """Raises Refusal (403) for a named account that does not exist; each namespace is taken to have `default`."""
+    """Raise Refusal (403) when the named account does not exist; `default` is assumed to exist in each namespace."""
     if pod["spec"]["serviceAccountName"] != _DEFAULT:
         _account_of(core, call, pod)
 
@@ -70,23 +73,23 @@ def _account_of(core: Core, call: Call, pod: Document) -> Document:
     stored = core.storage.get(_ACCOUNTS, Key(call.namespace, name))
     if stored is None:
         why = f"error looking up service account {call.namespace}/{name}: serviceaccount {quoted(name)} not found"
-        raise _refused(call, pod, why)
+        raise _refusal(call, pod, why)
     return decode(stored.raw)
 
 
-def _refused(call: Call, pod: Document, why: str) -> Refusal:
+def _refusal(call: Call, pod: Document, why: str) -> Refusal:
     metadata = pod["metadata"]
     return forbidden(call.entry.resource, metadata.get("name") or metadata.get("generateName") or "", why)
 
 
 def _mounts_token(account: Document, spec: Document) -> bool:
-    """The pod's choice first, then the account's."""
+    """Whether the token is mounted. The pod's choice has precedence over the account's."""
     choices = (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken"), True)
     return bool(next(choice for choice in choices if choice is not None))
 
 
 def _mount_token(core: Core, spec: dict[str, Any]) -> None:
-    """A mount in each container that has nothing at its place, and the volume when one needs it."""
+    """Add a mount to each container with nothing at its path, and the volume when a container needs it."""
     volumes = spec.get("volumes") or []
     known = next((volume["name"] for volume in volumes if volume["name"].startswith(_VOLUME)), "")
     lacking = [

@@ -1,10 +1,10 @@
-"""Accounting of ResourceQuotas: `status.hard` and `status.used`, right after every commit.
+"""Accounting of ResourceQuotas: `status.hard` and `status.used`, immediately after every commit.
 
-commit of a quota  ──▶ QuotaBooks: a book of what each object uses ──▶ status
+commit of a quota  ──▶ QuotaBooks: a book with the usage of each object ──▶ status
 commit of anything ──▶ the books of its namespace ──▶ status, when it differs
 
-In a cluster this stands for Kubernetes' resource quota controller. A book is kept up to date object by object;
-only a new quota counts everything that is there.
+In a cluster this replaces Kubernetes' resource quota controller. A book is updated object by object; only a new quota
+counts all existing objects.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ _NOTHING: Final[Amounts] = {}
 
 
 class _Book(msgspec.Struct):
-    """Usage of one quota, with its users."""
+    """Usage of one quota, in total and by object."""
 
     quota: Document
     hard: Amounts
@@ -38,7 +38,7 @@ class _Book(msgspec.Struct):
     by: dict[tuple[str, Key], Amounts]
 
     def note(self, shelf: str, key: Key, doc: Document | None) -> bool:
-        """The object is as it is now (None: gone); whether that changes what is used."""
+        """Record the present state of an object (None: deleted). Return whether that changes the usage."""
         before = self.by.pop((shelf, key), _NOTHING)
         after = _NOTHING
         if doc is not None and concerns(self.quota, shelf, doc):
@@ -56,7 +56,7 @@ class _Book(msgspec.Struct):
 
 
 class QuotaBooks:
-    """Keeps the status of every quota from now on."""
+    """Maintains the status of every quota."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -65,7 +65,7 @@ class QuotaBooks:
         core.limits.keeps_books = True
         core.on_change(QUOTAS, self._on_quota)
         for stored in core.storage.scan(QUOTAS).items:
-            self._open(stored)
+            self._open_book(stored)
 
     def _on_quota(self, change: StorageChange) -> None:
         stored = change.new or change.old
@@ -79,12 +79,12 @@ class QuotaBooks:
             return
         spec = decode(change.new.raw).get("spec")
         if name not in mine or mine[name].quota.get("spec") != spec:
-            self._open(change.new)
+            self._open_book(change.new)
         else:
-            self._write(mine[name], change.new)
+            self._write_status(mine[name], change.new)
 
-    def _open(self, stored: Stored) -> None:
-        """Begin the book of a quota with what is there."""
+    def _open_book(self, stored: Stored) -> None:
+        """Create the book of a quota from the existing objects."""
         quota = decode(stored.raw)
         hard = amounts((quota.get("spec") or {}).get("hard"))
         shelves = frozenset(shelf for name in hard for shelf in shelves_of(name))
@@ -96,7 +96,7 @@ class QuotaBooks:
             if shelf not in self._watched:
                 self._watched.add(shelf)
                 self._core.on_change(shelf, self._on_object)
-        self._write(book, stored)
+        self._write_status(book, stored)
 
     def _on_object(self, change: StorageChange) -> None:
         stored = change.new or change.old
@@ -112,10 +112,10 @@ class QuotaBooks:
             if book.note(change.shelf, stored.key, doc):
                 known = self._core.storage.get(QUOTAS, Key(stored.key.namespace, name))
                 if known is not None:
-                    self._write(book, known)
+                    self._write_status(book, known)
 
-    def _write(self, book: _Book, stored: Stored) -> None:
-        """Write the status when it is another."""
+    def _write_status(self, book: _Book, stored: Stored) -> None:
+        """Write the status when it differs."""
         wanted = {
             "hard": {name: str(amount) for name, amount in book.hard.items()},
             "used": {name: str(book.used[name]) for name in book.hard},

@@ -1,9 +1,9 @@
-"""Usage of a ResourceQuota by an object, and the quotas that concern the object.
+"""Usage of a ResourceQuota by an object, and the quotas that match the object.
 
 shelf, document ──▶ usage_of() ──▶ {"pods": 1, "requests.cpu": 100m, "count/pods": 1, ...}
 quota, document ──▶ concerns() ──▶ whether its scopes match
 
-Pure. Rules: Kubernetes' quota evaluators for pods, services, persistent volume claims, and object counts.
+Pure. Same rules as Kubernetes' quota evaluators for pods, services, persistent volume claims, and object counts.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.apiserver.builtin.pod_spec import qos_class
 
 Amounts = dict[str, Quantity]
-"""Quantities by the name of a resource."""
+"""Quantities by resource name."""
 
 ONE: Final = Quantity.parse("1")
 ZERO: Final = Quantity.parse("0")
@@ -40,7 +40,7 @@ _LEGACY: Final = ("configmaps", "resourcequotas", "replicationcontrollers", "sec
 
 
 def amounts(amounts: Mapping[str, Any] | None) -> Amounts:
-    """Quantities of a document; those that cannot be read are left out."""
+    """Parse the quantities of a document; invalid ones are left out."""
     made: Amounts = {}
     for name, text in (amounts or {}).items():
         try:
@@ -51,11 +51,11 @@ def amounts(amounts: Mapping[str, Any] | None) -> Amounts:
 
 
 def shown(value: Mapping[str, Quantity]) -> str:
-    """As messages show amounts: `cpu=1,pods=2`."""
+    """Format quantities for a message: `cpu=1,pods=2`."""
     return ",".join(f"{name}={value[name]}" for name in sorted(value))
 
 
-# ── what is used ─────────────────────────────────────────────────────────────
+# ── usage ────────────────────────────────────────────────────────────────────
 
 
 def usage_of(shelf: str, doc: Document) -> Amounts:
@@ -118,12 +118,14 @@ def _usage_of_claim(claim: Document) -> Amounts:
 
 
 def pod_requests(spec: Document) -> Amounts:
-    """Requests of the pod: its regular containers, or its start-up peak if that is higher, and its overhead."""
+    """Requests of the pod: those of its regular containers, or its start-up peak if that is higher, plus its
+    overhead.
+    """
     return _of_pod(spec, "requests", overhead=amounts(spec.get("overhead")))
 
 
 def pod_limits(spec: Document) -> Amounts:
-    """The limits of the pod, put together in the same way; overhead counts where there is a limit."""
+    """Limits of the pod, computed like its requests. The overhead counts only for resources with a limit."""
     limits = _of_pod(spec, "limits", overhead={})
     for name, amount in amounts(spec.get("overhead")).items():
         if name in limits:
@@ -134,46 +136,46 @@ def pod_limits(spec: Document) -> Amounts:
 def _of_pod(spec: Document, kind: str, *, overhead: Amounts) -> Amounts:
     total: Amounts = {}
     for container in spec.get("containers") or ():
-        total = _plus(total, _of(container, kind))
+        total = _add(total, _amounts_of(container, kind))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
-        own = _of(container, kind)
+        own = _amounts_of(container, kind)
         if container.get("restartPolicy") == "Always":
-            total, sidecars = _plus(total, own), _plus(sidecars, own)
+            total, sidecars = _add(total, own), _add(sidecars, own)
             running = sidecars
         else:
-            running = _plus(own, sidecars)
-        peak = _most(peak, running)
-    total = _most(total, peak)
+            running = _add(own, sidecars)
+        peak = _maximum(peak, running)
+    total = _maximum(total, peak)
     total |= amounts((spec.get("resources") or {}).get(kind))
-    return _plus(total, overhead)
+    return _add(total, overhead)
 
 
-def _of(container: Document, kind: str) -> Amounts:
+def _amounts_of(container: Document, kind: str) -> Amounts:
     return amounts((container.get("resources") or {}).get(kind))
 
 
-def _plus(left: Amounts, right: Amounts) -> Amounts:
+def _add(left: Amounts, right: Amounts) -> Amounts:
     return left | {name: left[name] + amount if name in left else amount for name, amount in right.items()}
 
 
-def _most(left: Amounts, right: Amounts) -> Amounts:
+def _maximum(left: Amounts, right: Amounts) -> Amounts:
     return left | {
         name: max(left[name], amount) if name in left else amount for name, amount in right.items()
     }
 
 
-# ── which quotas concern it ──────────────────────────────────────────────────
+# ── matching quotas ──────────────────────────────────────────────────────────
 
 
 def matching(shelf: str, names: Iterable[str]) -> list[str]:
-    """Resources of a quota that objects of this kind use."""
+    """Select the resources of a quota that objects of this kind use."""
     return [name for name in names if shelf in shelves_of(name)]
 
 
 def shelves_of(name: str) -> tuple[str, ...]:
-    """The kinds of objects that use this resource of a quota."""
+    """Kinds of objects that use this resource of a quota."""
     if name in _OF_PODS or name.startswith(("hugepages-", "requests.hugepages-")):
         return ("pods",)
     if name in _OF_SERVICES:
@@ -188,7 +190,7 @@ def shelves_of(name: str) -> tuple[str, ...]:
 
 
 def missing_requests(required: Iterable[str], pod: Document) -> str:
-    """Requests that containers lack although a quota limits them; empty when none is missing."""
+    """Describe the requests that containers lack although a quota limits them; empty when none is missing."""
     spec = pod["spec"]
     resources = spec.get("resources") or {}
     if resources.get("requests") or resources.get("limits"):
@@ -205,7 +207,7 @@ def missing_requests(required: Iterable[str], pod: Document) -> str:
 
 
 def concerns(quota: Document, shelf: str, doc: Document) -> bool:
-    """Whether the scopes of a quota match the object; those with scopes are about pods only."""
+    """Whether the scopes of a quota match the object. A quota with scopes matches only pods."""
     spec = quota.get("spec") or {}
     scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
@@ -219,7 +221,7 @@ def _is_in(scope: Mapping[str, Any], spec: Document) -> bool:
     return find is not None and find(scope, spec)
 
 
-def _terminates(scope: Mapping[str, Any], spec: Document) -> bool:
+def _has_deadline(scope: Mapping[str, Any], spec: Document) -> bool:
     return (spec.get("activeDeadlineSeconds") or -1) >= 0 or spec.get("activeDeadlineSeconds") == 0
 
 
@@ -252,17 +254,17 @@ def _reaches_into_other_namespaces(scope: Mapping[str, Any], spec: Document) -> 
     return False
 
 
-def _not(
+def _negate(
     find: Callable[[Mapping[str, Any], Document], bool],
 ) -> Callable[[Mapping[str, Any], Document], bool]:
     return lambda scope, spec: not find(scope, spec)
 
 
 _SCOPES: Final[Mapping[str, Callable[[Mapping[str, Any], Document], bool]]] = {
-    "Terminating": _terminates,
-    "NotTerminating": _not(_terminates),
+    "Terminating": _has_deadline,
+    "NotTerminating": _negate(_has_deadline),
     "BestEffort": _is_best_effort,
-    "NotBestEffort": _not(_is_best_effort),
+    "NotBestEffort": _negate(_is_best_effort),
     "PriorityClass": _has_priority_class,
     "CrossNamespacePodAffinity": _reaches_into_other_namespaces,
 }

@@ -2,9 +2,9 @@
 
 writes.py, deletion.py ──▶ Admission.mutate() ──▶ defaults and validation ──▶ Admission.validate() ──▶ storage
 
-Reviewers are functions (kube.admission.Reviewer); a real API server's webhooks become reviewers that call
-out. Mutating ones run one after the other, each seeing what the one before made of the object; validating
-ones see the final object and may only refuse.
+Reviewers are functions (kube.admission.Reviewer). A real API server's webhooks become reviewers that send requests.
+Mutating reviewers run sequentially, and each sees the result of the previous one. Validating reviewers see the final
+object and may only refuse it.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ __all__ = ["Admission", "AdmissionChain", "Concerns", "ReviewRule", "ReviewVerdi
 
 
 class ReviewVerdict(msgspec.Struct, frozen=True):
-    """Allowed. `object` is the object to go on with, `changed` whether a reviewer changed it."""
+    """The write is allowed. `object` is the object to continue with, `changed` whether a reviewer changed it."""
 
     object: Document | None
     changed: bool = False
@@ -30,10 +30,10 @@ class ReviewVerdict(msgspec.Struct, frozen=True):
 
 
 class Admission(Protocol):
-    """Admission of writes. A refusal is raised as Refusal."""
+    """Admission of writes. A denial is raised as Refusal."""
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether such writes are looked at; if not, nothing is built for it."""
+        """Whether a reviewer wants such writes; if not, no request is built."""
         ...
 
     async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
@@ -46,7 +46,9 @@ class Admission(Protocol):
 
 
 class Concerns:
-    """Which writes a reviewer wants to see: `decide` is asked once about each, until `forget` or another revision."""
+    """Cache of the writes that a reviewer wants: `decide` is called once for each kind of write, until `forget` or
+    until the revision changes.
+    """
 
     def __init__(self, decide: Callable[[Resource, str, str], bool]) -> None:
         self._decide = decide
@@ -54,11 +56,13 @@ class Concerns:
         self._revision = 0
 
     def forget(self) -> None:
-        """Forgets all decisions: the inputs of `decide` have changed."""
+        """Forget all decisions, because the inputs of `decide` have changed."""
         self._found.clear()
 
     def about(self, resource: Resource, subresource: str, operation: str, *, revision: int = 0) -> bool:
-        """`revision`: of the catalog, where `decide` goes by that too."""
+        """Whether the reviewer wants such writes. `revision`: the catalog's revision, where `decide` depends on the
+        catalog.
+        """
         if self._revision != revision:
             self._found.clear()
             self._revision = revision
@@ -74,7 +78,7 @@ class AdmissionChain:
 
     def __init__(self, rules: Sequence[ReviewRule] = ()) -> None:
         self._rules = tuple(rules)
-        self._concerns = Concerns(self._is_wanted)  # for ever: the rules never change
+        self._concerns = Concerns(self._is_wanted)  # never forgotten: the rules do not change
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
         return self._concerns.about(resource, subresource, operation)
@@ -85,8 +89,8 @@ class AdmissionChain:
     async def mutate(self, request: AdmissionRequest) -> ReviewVerdict:
         warnings: list[str] = []
         changed = False
-        for rule in self._wanting(request, mutating=True):
-            answer = await _ask(rule, request)
+        for rule in self._rules_for(request, mutating=True):
+            answer = await _call_reviewer(rule, request)
             warnings += answer.warnings
             if answer.object is not None:
                 changed = True
@@ -95,11 +99,11 @@ class AdmissionChain:
 
     async def validate(self, request: AdmissionRequest) -> ReviewVerdict:
         warnings: list[str] = []
-        for rule in self._wanting(request, mutating=False):
-            warnings += (await _ask(rule, request)).warnings
+        for rule in self._rules_for(request, mutating=False):
+            warnings += (await _call_reviewer(rule, request)).warnings
         return ReviewVerdict(request.object, warnings=tuple(warnings))
 
-    def _wanting(self, request: AdmissionRequest, *, mutating: bool) -> list[ReviewRule]:
+    def _rules_for(self, request: AdmissionRequest, *, mutating: bool) -> list[ReviewRule]:
         return [
             rule
             for rule in self._rules
@@ -109,9 +113,9 @@ class AdmissionChain:
         ]
 
 
-async def _ask(rule: ReviewRule, request: AdmissionRequest) -> AdmissionAnswer:
-    """The reviewer's answer; its refusal, or its failure, ends the write."""
-    # A reviewer gets copies: what it does to them must not reach the store by accident.
+async def _call_reviewer(rule: ReviewRule, request: AdmissionRequest) -> AdmissionAnswer:
+    """Call the reviewer. Its refusal or failure ends the write."""
+    # A reviewer gets copies, so that its changes do not reach the storage by accident.
     own = msgspec.structs.replace(
         request, object=deep_copy(request.object), old_object=deep_copy(request.old_object)
     )
@@ -122,13 +126,13 @@ async def _ask(rule: ReviewRule, request: AdmissionRequest) -> AdmissionAnswer:
     except Exception as err:
         raise internal_error(f'failed calling webhook "{rule.name}": {err}') from err
     if answer.refusal is not None:
-        raise Refusal(_refused(rule, answer.refusal))
+        raise Refusal(_complete_status(rule, answer.refusal))
     return answer
 
 
-def _refused(rule: ReviewRule, status: ErrorStatus) -> ErrorStatus:
-    """A webhook's Status as the API server passes it on: named, and with a reason and code when it gave
-    none.
+def _complete_status(rule: ReviewRule, status: ErrorStatus) -> ErrorStatus:
+    """Build the Status that the API server sends for a webhook's denial: with the webhook's name, and with a reason
+    and code when the webhook gave none.
     """
     text = status.message or status.reason
     why = f"denied the request: {text}" if text else "denied the request without explanation"

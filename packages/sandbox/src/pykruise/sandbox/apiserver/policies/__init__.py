@@ -1,9 +1,9 @@
-"""ValidatingAdmissionPolicies: rules in CEL that the API server itself keeps.
+"""ValidatingAdmissionPolicies: rules in CEL that the API server itself enforces.
 
 policies, bindings ──▶ reading.py ──▶ Policy, PolicyBinding ──▶ verdicts.py ──▶ Denial, …
-                              admission.py follows what is configured, and asks ──┘
+                     admission.py follows the configuration, and calls ──┘
 
-Most clusters have no policy: what is needed for them is loaded when the first binding is there.
+Most clusters have no policy, so the modules are imported only when the first binding exists.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ BINDINGS: Final = f"validatingadmissionpolicybindings.{_GROUP}"
 
 
 class Policies:
-    """The Admission of a server whose cluster may have policies; `rest` is asked after them."""
+    """The Admission of a server whose cluster may have policies. It calls `rest` after them."""
 
     def __init__(self, rest: Admission) -> None:
         self._rest = rest
@@ -32,11 +32,11 @@ class Policies:
     def bind(self, core: Core) -> None:
         """Follow the policies of this server."""
         self._core = core
-        core.on_change(BINDINGS, self._first)
+        core.on_change(BINDINGS, self._binding_changed)
         if core.storage.scan(BINDINGS, limit=1).items:
             self._load(core)
 
-    def _first(self, _: StorageChange) -> None:
+    def _binding_changed(self, _: StorageChange) -> None:
         if self._asked is self._rest and self._core is not None:
             self._load(self._core)
 

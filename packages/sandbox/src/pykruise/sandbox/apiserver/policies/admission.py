@@ -1,10 +1,10 @@
 """Admission by ValidatingAdmissionPolicies, before the validating webhooks.
 
-writes.py ──▶ PolicyAdmission.validate() ──▶ verdicts.py, a policy and binding after the other ──▶ `rest`
+writes.py ──▶ PolicyAdmission.validate() ──▶ verdicts.py, for each policy and binding ──▶ `rest`
 
-Owns what is configured: it follows policies and bindings in the step of their commits. A policy without a binding
-does nothing. Rules: apiserver's `policy/validating` dispatcher; audit annotations go nowhere, and policies come in
-the order of their names.
+Owns the configuration, and updates it in the step of each commit of a policy or binding. A policy without a binding
+has no effect. Same rules as apiserver's `policy/validating` dispatcher, but audit annotations are not recorded, and
+policies run in the order of their names.
 """
 
 from typing import Any, Final
@@ -42,15 +42,15 @@ _KEPT: Final = frozenset(
     """name generateName namespace uid resourceVersion generation creationTimestamp deletionTimestamp
     deletionGracePeriodSeconds labels annotations finalizers""".split()  # noqa: SIM905  (a list of words reads better)
 )
-"""Fields of a namespace's metadata that expressions see."""
+"""Fields of a namespace's metadata that expressions can read."""
 
 
 class _ConfigurationError(Exception):
-    """A policy or binding that cannot be used as it is written."""
+    """The configuration of a policy or binding cannot be used."""
 
 
 class PolicyAdmission:
-    """The Admission of a server whose cluster has policies; `rest` is asked after them."""
+    """The Admission of a server whose cluster has policies. It calls `rest` after them."""
 
     def __init__(self, rest: Admission, core: Core) -> None:
         self._rest = rest
@@ -59,10 +59,10 @@ class PolicyAdmission:
         self._pairs: tuple[tuple[AdmissionPolicy, tuple[PolicyBinding, ...]], ...] = ()
         self._concerns = Concerns(self._may_concern)
         for shelf in (POLICIES, BINDINGS):
-            core.on_change(shelf, self._read)
-        self._read()
+            core.on_change(shelf, self._read_configuration)
+        self._read_configuration()
 
-    def _read(self, _: StorageChange | None = None) -> None:
+    def _read_configuration(self, _: StorageChange | None = None) -> None:
         bindings: dict[str, list[PolicyBinding]] = {}
         for stored in self._core.storage.scan(BINDINGS).items:
             binding = binding_from(decode(stored.raw))
@@ -106,15 +106,15 @@ class PolicyAdmission:
         refusals: list[Refusal] = []
         if self._pairs and not is_exempt(request.resource):
             for policy, bindings in self._pairs:
-                seen = self._matched(policy.matching, request)
+                seen = self._match(policy.matching, request)
                 if seen is not None:
-                    await self._judged(policy, bindings, seen, request, warnings, refusals)
+                    await self._judge_bindings(policy, bindings, seen, request, warnings, refusals)
         if refusals:
             raise refusals[0]
         verdict = await self._rest.validate(request)
         return msgspec.structs.replace(verdict, warnings=(*warnings, *verdict.warnings))
 
-    async def _judged(
+    async def _judge_bindings(
         self,
         policy: AdmissionPolicy,
         bindings: tuple[PolicyBinding, ...],
@@ -128,29 +128,29 @@ class PolicyAdmission:
         except _ConfigurationError as err:
             if policy.fails_closed:
                 text = f"ValidatingAdmissionPolicy '{policy.name}'"
-                refusals.append(_refused(request, text, Denial(f"failed to configure policy: {err}")))
+                refusals.append(_refusal(request, text, Denial(f"failed to configure policy: {err}")))
             return
         for binding in bindings:
-            if binding.matching is not None and self._matched(binding.matching, request) is None:
+            if binding.matching is not None and self._match(binding.matching, request) is None:
                 continue
             text = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
             try:
-                params = await self._params(binding.param, kind, request)
+                params = await self._read_params(binding.param, kind, request)
             except _ConfigurationError as err:
                 if policy.fails_closed:
                     denial = Denial(f"failed to configure binding: {err}")
-                    refusals.append(_refused(request, text, denial))
+                    refusals.append(_refusal(request, text, denial))
                 continue
             variables = await self._variables(seen, request)
             denials = [denial for each in params for denial in judge(policy, {**variables, "params": each})]
             for denial in denials:
                 if "Deny" in binding.actions:
-                    refusals.append(_refused(request, text, denial))
+                    refusals.append(_refusal(request, text, denial))
                 elif "Warn" in binding.actions:
                     warnings.append(f"Validation failed for {text}: {denial.message}")
 
-    def _matched(self, matching: Matching, request: AdmissionRequest) -> SeenByAdmission | None:
-        """How the write is seen; None: it is not meant."""
+    def _match(self, matching: Matching, request: AdmissionRequest) -> SeenByAdmission | None:
+        """Return the form in which the policy sees the write; None when it does not match."""
         looks = matching.namespace_selector is not None
         labels = self._seeing.namespace_labels(request) if looks else None
         if not matching.selects(labels, request.object, request.old_object):
@@ -187,7 +187,7 @@ class PolicyAdmission:
     # --- parameters ----------------------------------------
 
     def _param_entry(self, policy: AdmissionPolicy) -> CatalogEntry | None:
-        """Parameters of the policy; None: it has none. Raises _ConfigurationError."""
+        """Return the resource of the policy's parameters; None when it has none. Raises _ConfigurationError."""
         if policy.param_kind is None:
             return None
         api_version, kind = policy.param_kind
@@ -198,10 +198,10 @@ class PolicyAdmission:
         text = f"failed to find resource referenced by paramKind: '{group_version}, Kind={kind}'"
         raise _ConfigurationError(text)
 
-    async def _params(
+    async def _read_params(
         self, ref: ParamRef | None, entry: CatalogEntry | None, request: AdmissionRequest
     ) -> list[Document | None]:
-        """The parameters of a binding: the write is judged once with each. Raises _ConfigurationError."""
+        """Return the parameters of a binding; the write is judged with each of them. Raises _ConfigurationError."""
         if entry is None or ref is None:
             return [None]
         namespace = self._param_namespace(ref, entry, request)
@@ -209,7 +209,7 @@ class PolicyAdmission:
             result = self._core.storage.get(entry.shelf, Key(namespace, ref.name))
             stored = [result] if result is not None else []
         else:
-            stored = _selected(self._core, entry, namespace, ref.selector)
+            stored = _select_params(self._core, entry, namespace, ref.selector)
         if not stored and ref.denies_without:
             text = "no params found for policy binding with `Deny` parameterNotFoundAction"
             raise _ConfigurationError(text)
@@ -227,7 +227,7 @@ class PolicyAdmission:
         return namespace
 
 
-def _selected(core: Core, entry: CatalogEntry, namespace: str, selector: Selector) -> list[Stored]:
+def _select_params(core: Core, entry: CatalogEntry, namespace: str, selector: Selector) -> list[Stored]:
     page = core.storage.scan(entry.shelf, namespace=namespace)
     return [stored for stored in page.items if selector.matches(stored.labels)]
 
@@ -238,7 +238,7 @@ def _shown_namespace(stored: Stored) -> Document:
     return {"metadata": metadata, "spec": doc.get("spec") or {}, "status": doc.get("status") or {}}
 
 
-def _refused(request: AdmissionRequest, text: str, denial: Denial) -> Refusal:
+def _refusal(request: AdmissionRequest, text: str, denial: Denial) -> Refusal:
     why = f"{text} denied request: {denial.message}"
     refusal = forbidden(request.resource, request.name, why, [Cause(message=why)])
     code = _CODES.get(denial.reason, 422)

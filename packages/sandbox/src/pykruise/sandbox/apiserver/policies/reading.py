@@ -1,9 +1,10 @@
-"""ValidatingAdmissionPolicies and their bindings, read once.
+"""Parsing of ValidatingAdmissionPolicies and their bindings.
 
 stored policies ──▶ policy_from() ──▶ Policy      stored bindings ──▶ binding_from() ──▶ PolicyBinding
 
-Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile; what
-came by another way, from a copy of a cluster, may be broken, and then refuses what it is about.
+Pure. Policies were checked when they were written (builtin/admission_policies.py), so their expressions compile. A
+policy that was not written here, but comes from a copy of a cluster, may be broken, and then refuses the writes that
+it matches.
 """
 
 import re
@@ -26,7 +27,7 @@ from pykruise.sandbox.apiserver.webhooks.configurations import WebhookRule, rule
 
 
 class NamedRule(msgspec.Struct, frozen=True):
-    """A rule, for objects of these names only (empty: of any)."""
+    """A rule that matches only objects with these names (empty: any name)."""
 
     rule: WebhookRule
     names: tuple[str, ...]
@@ -36,14 +37,16 @@ class Matching(msgspec.Struct, frozen=True, kw_only=True):
     """`matchConstraints` of a policy, `matchResources` of a binding."""
 
     rules: tuple[NamedRule, ...] = ()
-    """Empty: everything."""
+    """Empty: every resource."""
     excluded: tuple[NamedRule, ...] = ()
     exact: bool = False
     namespace_selector: Selector | None = None
     object_selector: Selector | None = None
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """Whether the selectors match: `labels` of the namespace (None: it has none), and either of the documents."""
+        """Whether the selectors match: `labels` of the namespace (None: there is none), and at least one of the
+        documents.
+        """
         wanted, selector = self.namespace_selector, self.object_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):
             return False
@@ -51,7 +54,7 @@ class Matching(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """One of `validations`."""
+    """An entry of `validations`."""
 
     expression: Expression
     message: str
@@ -69,15 +72,17 @@ class AdmissionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[tuple[str, Expression], ...]
     validations: tuple[Validation, ...]
     annotations: tuple[Expression, ...]
-    """Values of audit annotations: there is no audit log, but what cannot be evaluated is refused."""
+    """Values of audit annotations. There is no audit log, but an annotation that cannot be evaluated denies the
+    write.
+    """
     param_kind: tuple[str, str] | None
-    """apiVersion and kind."""
+    """apiVersion and kind; None: the policy has no parameters."""
     broken: str = ""
-    """Why its expressions cannot be compiled: of what was stored elsewhere."""
+    """Error of an expression that cannot be compiled. Only policies that were stored elsewhere have one."""
 
 
 class ParamRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a binding has its parameters."""
+    """Reference of a binding to its parameters."""
 
     name: str
     namespace: str
@@ -96,9 +101,9 @@ class PolicyBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def policy_from(doc: Mapping[str, Any]) -> AdmissionPolicy:
-    """The policy of a stored document; without expressions when one of them cannot be compiled."""
+    """Parse a stored policy. If one of its expressions cannot be compiled, the result has none of them."""
     try:
-        return _whole(doc, doc["spec"])
+        return _parse_policy(doc, doc["spec"])
     except ExpressionError as err:
         bare = {
             **doc["spec"],
@@ -107,16 +112,16 @@ def policy_from(doc: Mapping[str, Any]) -> AdmissionPolicy:
             "validations": (),
             "auditAnnotations": (),
         }
-        return msgspec.structs.replace(_whole(doc, bare), broken=f"compilation failed: {err}")
+        return msgspec.structs.replace(_parse_policy(doc, bare), broken=f"compilation failed: {err}")
 
 
-def _whole(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> AdmissionPolicy:
+def _parse_policy(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> AdmissionPolicy:
     param = spec.get("paramKind")
     conditions, inside = names_of(spec)
     return AdmissionPolicy(
         name=doc["metadata"]["name"],
         fails_closed=spec.get("failurePolicy") != "Ignore",
-        matching=_matching(spec.get("matchConstraints") or {}),
+        matching=_parse_matching(spec.get("matchConstraints") or {}),
         conditions=tuple(
             compile_expression(each["expression"], conditions) for each in spec.get("matchConditions") or ()
         ),
@@ -143,7 +148,7 @@ def _whole(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> AdmissionPolicy:
 
 
 def names_of(spec: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Variables of a policy's match conditions, and of all its other expressions."""
+    """Names of the variables of a policy's match conditions, and of those of all its other expressions."""
     params = {"params"} if spec.get("paramKind") else set()
     own = {"variables"} if spec.get("variables") else set()
     return frozenset(CONDITION_VARIABLES | params), frozenset(POLICY_VARIABLES | params | own)
@@ -154,24 +159,24 @@ _USED: Final = re.compile(r"(?<![\w.])variables\s*\.\s*([A-Za-z_]\w*)")
 
 
 def used_variables(text: str) -> tuple[str, ...]:
-    """The names that an expression takes from `variables`, in their order."""
+    """Names that an expression reads from `variables`, in their order."""
     return tuple(dict.fromkeys(_USED.findall(_TEXT.sub("''", text))))
 
 
 def binding_from(doc: Mapping[str, Any]) -> PolicyBinding:
-    """The binding of a stored document."""
+    """Parse a stored binding."""
     spec = doc["spec"]
     where = spec.get("matchResources")
     return PolicyBinding(
         name=doc["metadata"]["name"],
         policy=spec["policyName"],
-        matching=_matching(where) if where else None,
-        param=_param(ref) if (ref := spec.get("paramRef")) else None,
+        matching=_parse_matching(where) if where else None,
+        param=_parse_param_ref(ref) if (ref := spec.get("paramRef")) else None,
         actions=tuple(spec.get("validationActions") or ()),
     )
 
 
-def _param(ref: Mapping[str, Any]) -> ParamRef:
+def _parse_param_ref(ref: Mapping[str, Any]) -> ParamRef:
     selector = ref.get("selector")
     return ParamRef(
         name=ref.get("name") or "",
@@ -181,7 +186,7 @@ def _param(ref: Mapping[str, Any]) -> ParamRef:
     )
 
 
-def _matching(doc: Mapping[str, Any]) -> Matching:
+def _parse_matching(doc: Mapping[str, Any]) -> Matching:
     def named(member: str) -> tuple[NamedRule, ...]:
         return tuple(
             NamedRule(rule_from(rule), tuple(rule.get("resourceNames") or ()))
@@ -209,7 +214,7 @@ def names_resource(
     namespace: str,
     name: str,
 ) -> bool:
-    """Whether a rule matches the resource in this very version."""
+    """Whether a rule matches the resource in exactly this version."""
     return any(
         each.rule.matches(resource, subresource, operation)
         and each.rule.in_scope(resource, namespace)

@@ -2,8 +2,8 @@
 
 Policy + the variables of a write ──▶ judge() ──▶ Denial, …   (none: it is allowed)
 
-Pure. Rules: apiserver's `policy/validating` validator: an expression that has no value counts as its failurePolicy
-says; a variable is looked at only by who uses it, so what is wrong with it is an error there.
+Pure. Same rules as apiserver's `policy/validating` validator: the failurePolicy decides about an expression without a
+value. A variable is evaluated only when an expression uses it, and its error is an error of that expression.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,14 @@ from pykruise.sandbox.apiserver.policies.reading import AdmissionPolicy, Validat
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """A validation that does not hold, or that has no value."""
+    """A validation that is not true, or that has no value."""
 
     message: str
     reason: str = "Invalid"
 
 
 def judge(policy: AdmissionPolicy, variables: Mapping[str, Any]) -> list[Denial]:
-    """Everything that speaks against the write. `variables`: object, oldObject, request, params, namespaceObject."""
+    """Return all denials of the write. `variables`: object, oldObject, request, params, namespaceObject."""
     if policy.broken:
         return [Denial(policy.broken)] if policy.fails_closed else []
     try:
@@ -32,10 +32,10 @@ def judge(policy: AdmissionPolicy, variables: Mapping[str, Any]) -> list[Denial]
     except EvaluationError as err:
         return [Denial(str(err))] if policy.fails_closed else []
     world = _World(policy, variables)
-    return [*_broken(policy, world), *_unvalued(policy, world)]
+    return [*_find_failed_validations(policy, world), *_find_failed_annotations(policy, world)]
 
 
-def _broken(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
+def _find_failed_validations(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
     for validation in policy.validations:
         try:
             value = world.value(validation.expression)
@@ -45,11 +45,11 @@ def _broken(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
                 yield Denial(f"expression '{text}' resulted in error: {err}")
             continue
         if value is not True:
-            yield Denial(_message(validation, world), validation.reason)
+            yield Denial(_message_of(validation, world), validation.reason)
 
 
-def _message(validation: Validation, world: "_World") -> str:
-    """Value of its message expression, its message, or the rule itself."""
+def _message_of(validation: Validation, world: "_World") -> str:
+    """The value of the message expression, else the message, else the expression itself."""
     if validation.message_expression is not None:
         try:
             text = world.value(validation.message_expression)
@@ -63,8 +63,10 @@ def _message(validation: Validation, world: "_World") -> str:
 _LONGEST = 5 * 1024
 
 
-def _unvalued(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
-    """Audit annotations without a value: they are written nowhere, and refuse as Kubernetes does."""
+def _find_failed_annotations(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
+    """Yield a denial for each audit annotation without a value. Annotations are not recorded, but deny as in
+    Kubernetes.
+    """
     for annotation in policy.annotations:
         try:
             value = world.value(annotation)
@@ -80,7 +82,7 @@ def _unvalued(policy: AdmissionPolicy, world: "_World") -> Iterator[Denial]:
 
 
 class _World:
-    """Variables of a policy's expressions: each is evaluated at its first use."""
+    """Variables of a policy's expressions. Each is evaluated on first use."""
 
     def __init__(self, policy: AdmissionPolicy, variables: Mapping[str, Any]) -> None:
         self._given = dict(variables)
@@ -89,7 +91,7 @@ class _World:
         self._errors: dict[str, str] = {}
 
     def value(self, expression: Expression) -> Any:
-        """Its value. Raises EvaluationError."""
+        """Evaluate the expression. Raises EvaluationError."""
         used = used_variables(expression.text)
         for name in used:
             self._work_out(name)

@@ -1,8 +1,8 @@
 """The rows of built-in kinds, as `kubectl get` shows them.
 
-an object, now ──▶ PRINTERS[what prints its kind] ──▶ cells
+an object, now ──▶ PRINTERS[its kind] ──▶ cells
 
-Pure. Rules: Kubernetes' printers.
+Pure. Same rules as Kubernetes' printers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,18 +47,18 @@ def _print_node(node: Doc, now: Instant) -> list[Any]:
     return [
         name_of(node),
         ",".join(words),
-        _roles(node),
+        _roles_of(node),
         age_of(node, now),
         info.get("kubeletVersion") or "",
-        _address(status, "InternalIP"),
-        _address(status, "ExternalIP"),
+        _address_of(status, "InternalIP"),
+        _address_of(status, "ExternalIP"),
         info.get("osImage") or UNKNOWN,
         info.get("kernelVersion") or UNKNOWN,
         info.get("containerRuntimeVersion") or UNKNOWN,
     ]
 
 
-def _roles(node: Doc) -> str:
+def _roles_of(node: Doc) -> str:
     prefix, roles = "node-role.kubernetes.io/", set()
     for key, value in ((node.get("metadata") or {}).get("labels") or {}).items():
         if key.startswith(prefix) and len(key) > len(prefix):
@@ -68,7 +68,7 @@ def _roles(node: Doc) -> str:
     return ",".join(sorted(roles)) or NONE
 
 
-def _address(status: Doc, kind: str) -> str:
+def _address_of(status: Doc, kind: str) -> str:
     result = [each.get("address") for each in status.get("addresses") or () if each.get("type") == kind]
     return str(result[0]) if result else NONE
 
@@ -158,7 +158,7 @@ def _external_ip(service: Doc) -> str:
 
 
 def _print_event(event: Doc, now: Instant) -> list[Any]:
-    """Events of both groups: their fields differ in name only."""
+    """Print an event of either group; their fields differ only in name."""
     about = event.get("involvedObject") or event.get("regarding") or {}
     source = event.get("source") or event.get("deprecatedSource") or {}
     first = event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime")
@@ -204,7 +204,7 @@ def _print_service_account(account: Doc, now: Instant) -> list[Any]:
 def _print_endpoints(endpoints: Doc, now: Instant) -> list[Any]:
     shown: list[str] = []
     for subset in endpoints.get("subsets") or ():
-        addresses = [_bracketed(address.get("ip") or "") for address in subset.get("addresses") or ()]
+        addresses = [_add_brackets(address.get("ip") or "") for address in subset.get("addresses") or ()]
         ports = subset.get("ports") or ()
         for port in ports:
             shown += [f"{address}:{port.get('port')}" for address in addresses]
@@ -214,7 +214,7 @@ def _print_endpoints(endpoints: Doc, now: Instant) -> list[Any]:
     return [name_of(endpoints), text, age_of(endpoints, now)]
 
 
-def _bracketed(address: str) -> str:
+def _add_brackets(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
@@ -250,7 +250,7 @@ def _print_autoscaler(autoscaler: Doc, now: Instant) -> list[Any]:
     target = spec.get("scaleTargetRef") or {}
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     known = [*current, *({} for _ in metrics)]
-    shown = [_metric(value, at_present) for value, at_present in zip(metrics, known, strict=False)]
+    shown = [_format_metric(value, at_present) for value, at_present in zip(metrics, known, strict=False)]
     more = f" + {len(shown) - _METRICS} more..." if len(shown) > _METRICS else ""
     return [
         name_of(autoscaler),
@@ -264,11 +264,11 @@ def _print_autoscaler(autoscaler: Doc, now: Instant) -> list[Any]:
 
 
 _METRICS: Final = 2
-"""So many are shown of an autoscaler."""
+"""Number of metrics that an autoscaler's row shows."""
 
 
-def _metric(metric: Doc, current: Doc) -> str:
-    """The present value of a metric, and its target."""
+def _format_metric(metric: Doc, current: Doc) -> str:
+    """Format the present value of a metric and its target."""
     kind = metric.get("type") or ""
     field = kind[:1].lower() + kind[1:]
     source, result = metric.get(field) or {}, (current.get(field) or {}).get("current") or {}
@@ -311,7 +311,7 @@ def _param_ref(ref: Doc | None) -> str:
         return f"{ref.get('namespace') or '*'}/{ref['name']}"
     if not ref or ref.get("selector") is None:
         return "<unset>"
-    # As Go's structs print themselves.
+    # Same text as Go prints for the struct.
     selector = ref["selector"]
     labels = selector.get("matchLabels") or {}
     inner = "".join(f"{key}: {labels[key]}," for key in sorted(labels))

@@ -18,7 +18,7 @@ UNSET: Final = "<unset>"
 
 
 def human_duration(seconds: float) -> str:
-    """A duration in two units at most, as kubectl shows ages: `45s`, `5m3s`, `3h`, `2d5h`, `1y30d`."""
+    """Format a duration in at most two units, as kubectl shows ages: `45s`, `5m3s`, `3h`, `2d5h`, `1y30d`."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -28,28 +28,28 @@ def human_duration(seconds: float) -> str:
         return f"{whole}s"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
+        return _two_units(minutes, "m", whole % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _two_units(days, "d", hours % 24, "h")
     if days < 365 * 2:
         return f"{days}d"
     if days < 365 * 8:
-        return _two(days // 365, "y", days % 365, "d")
+        return _two_units(days // 365, "y", days % 365, "d")
     return f"{days // 365}y"
 
 
-def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+def _two_units(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
 
 
 def since(timestamp: str | None, now: Instant) -> str:
-    """How long ago a timestamp was; UNKNOWN without one."""
+    """Time since a timestamp; UNKNOWN without one."""
     if not timestamp:
         return UNKNOWN
     try:
@@ -64,7 +64,7 @@ def name_of(doc: Doc) -> str:
 
 
 def age_of(doc: Doc, now: Instant) -> str:
-    """How old the object is."""
+    """Age of the object."""
     return since((doc.get("metadata") or {}).get("creationTimestamp"), now)
 
 
@@ -79,17 +79,17 @@ def status_of(doc: Doc) -> Doc:
 
 
 def is_ending(doc: Doc) -> bool:
-    """Whether its deletion has begun."""
+    """Whether the object is terminating."""
     return bool((doc.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def labels_text(labels: Mapping[str, str] | None) -> str:
-    """`a=1,b=2`, by key; NONE without any."""
+    """Labels sorted by key, such as `a=1,b=2`; NONE without labels."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else NONE
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A label selector as kubectl writes it."""
+    """A label selector in kubectl's notation."""
     try:
         return format_label_selector(selector)
     except SelectorError:
@@ -97,18 +97,18 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
 
 
 def template_spec(doc: Doc) -> Doc:
-    """The spec of its pod template."""
+    """The spec of the object's pod template."""
     return (spec_of(doc).get("template") or {}).get("spec") or {}
 
 
 def containers_of(spec: Doc) -> list[str]:
-    """Names and images, each joined by commas."""
+    """Names and images of the containers, each joined by commas."""
     containers = spec.get("containers") or ()
     return [",".join(each.get(field) or "" for each in containers) for field in ("name", "image")]
 
 
 def with_more(items: Sequence[str], *, most: int = 3) -> str:
-    """`a,b,c + 2 more...`."""
+    """The first items and the number of others: `a,b,c + 2 more...`."""
     if not items:
         return UNSET
     shown = ",".join(items[:most])
@@ -116,5 +116,5 @@ def with_more(items: Sequence[str], *, most: int = 3) -> str:
 
 
 def is_true(conditions: Iterable[Doc], kind: str) -> bool:
-    """Whether the condition of that type holds."""
+    """Whether the condition of that type is true."""
     return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)

@@ -1,4 +1,4 @@
-"""Objects as tables and as bare metadata, for clients that ask for it in the Accept header.
+"""Objects as tables and as bare metadata, for clients that request it in the Accept header.
 
 bytes of objects ──▶ object_in_form(), list_in_form() ──▶ bytes of a Table or of PartialObjectMetadata(List)
 
@@ -17,11 +17,11 @@ from pykruise.sandbox.apiserver.requests.negotiation import Form
 
 
 def object_in_form(entry: CatalogEntry, raw: bytes, *, form: Form, now: Instant) -> bytes:
-    """One object."""
+    """Render one object."""
     doc = decode(raw)
     if form.shows == "metadata":
-        return orjson.dumps(_partial(doc, form))
-    return orjson.dumps(_table(entry, [doc], form, now, {"resourceVersion": _revision(doc)}))
+        return orjson.dumps(_to_partial(doc, form))
+    return orjson.dumps(_to_table(entry, [doc], form, now, {"resourceVersion": _revision_of(doc)}))
 
 
 def list_in_form(
@@ -34,7 +34,7 @@ def list_in_form(
     token: str,
     remaining: int | None,
 ) -> bytes:
-    """A list, with its revision and continue token."""
+    """Render a list with its revision and continue token."""
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
     if token:
         metadata["continue"] = token
@@ -42,18 +42,18 @@ def list_in_form(
         metadata["remainingItemCount"] = remaining
     docs = [decode(raw) for raw in raws]
     if form.shows == "table":
-        return orjson.dumps(_table(entry, docs, form, now, metadata))
+        return orjson.dumps(_to_table(entry, docs, form, now, metadata))
     return orjson.dumps(
         {
             "kind": "PartialObjectMetadataList",
             "apiVersion": f"meta.k8s.io/{form.version}",
             "metadata": metadata,
-            "items": [_partial(doc, form) for doc in docs],
+            "items": [_to_partial(doc, form) for doc in docs],
         }
     )
 
 
-def _partial(doc: Document, form: Form) -> Document:
+def _to_partial(doc: Document, form: Form) -> Document:
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{form.version}",
@@ -61,10 +61,10 @@ def _partial(doc: Document, form: Form) -> Document:
     }
 
 
-def _table(
+def _to_table(
     entry: CatalogEntry, docs: Sequence[Document], form: Form, now: Instant, metadata: dict[str, Any]
 ) -> Document:
-    # Imported here: tables know every kind's columns, and most requests want none.
+    # Imported here, because the module knows every kind's columns, and most requests need no table.
     from pykruise.sandbox.apiserver.printing.tables import table_for
 
     table = table_for(entry, docs, now=now)
@@ -76,9 +76,9 @@ def _table(
         elif form.include == "Object":
             row["object"] = doc
         else:
-            row["object"] = _partial(doc, form)
+            row["object"] = _to_partial(doc, form)
     return table
 
 
-def _revision(doc: Document) -> str:
+def _revision_of(doc: Document) -> str:
     return str((doc.get("metadata") or {}).get("resourceVersion") or "")

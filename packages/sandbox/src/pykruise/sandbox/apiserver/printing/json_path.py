@@ -1,9 +1,9 @@
-"""JSONPath as Kubernetes writes it in printer columns: `.status.conditions[?(@.type=="Ready")].status`.
+r"""JSONPath as Kubernetes writes it in printer columns: `.status.conditions[?(@.type=="Ready")].status`.
 
-    text ──▶ compile_path() ──▶ a function: document ──▶ list of the values found (empty when there are none)
+    text ──▶ compile_path() ──▶ a function: document ──▶ list of the matching values (may be empty)
 
-Supported: fields (`.a`, `['a.b']`, `.a\\.b`), wildcards (`[*]`, `.*`), indexes and slices, filters with a
-comparison or just a path, unions (`['a','b']`, `[0,2]`) and recursive descent (`..a`). Pure.
+Supported: fields (`.a`, `['a.b']`, `.a\.b`), wildcards (`[*]`, `.*`), indexes and slices, filters with a comparison
+or only a path, unions (`['a','b']`, `[0,2]`) and recursive descent (`..a`). Pure.
 """
 
 import re
@@ -16,19 +16,19 @@ _Step = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 class JSONPathError(ValueError):
-    """A path that cannot be read; the message says where."""
+    """An invalid path. The message has the position."""
 
 
 @lru_cache(maxsize=1024)
 def compile_path(text: str) -> Finder:
-    """The finder of a path such as `.spec.replicas`, with or without `{}` and `$` around it.
+    """Return the finder of a path such as `.spec.replicas`, with or without `{}` and `$` around it.
 
     Raises JSONPathError.
     """
     path = text.strip()
     if path.startswith("{") and path.endswith("}"):
         path = path[1:-1].strip()
-    steps = list(_steps(path.removeprefix("$").removeprefix("@"), text))
+    steps = list(_parse_steps(path.removeprefix("$").removeprefix("@"), text))
 
     def find(document: Any) -> list[Any]:
         values: Iterable[Any] = [document]
@@ -48,14 +48,14 @@ _FILTER: Final = re.compile(
 )
 
 
-def _steps(path: str, text: str) -> Iterator[_Step]:
+def _parse_steps(path: str, text: str) -> Iterator[_Step]:
     position = 0
     while position < len(path):
         if path.startswith("..", position):
             yield _descend
             position += 1 if path[position + 2 : position + 3] != "[" else 2
         elif path.startswith(".*", position):
-            yield _each
+            yield _all_values
             position += 2
         elif path[position] == ".":
             match = _NAME.match(path, position + 1)
@@ -63,17 +63,17 @@ def _steps(path: str, text: str) -> Iterator[_Step]:
                 if position + 1 == len(path):
                     return
                 raise JSONPathError(f"{text!r}: a field name is missing at position {position + 1}")
-            yield _field(re.sub(r"\\(.)", r"\1", match[0]))
+            yield _field_step(re.sub(r"\\(.)", r"\1", match[0]))
             position = match.end()
         elif path[position] == "[":
-            end = _closing(path, position, text)
-            yield _bracket(path[position + 1 : end].strip(), text)
+            end = _find_closing_bracket(path, position, text)
+            yield _parse_bracket(path[position + 1 : end].strip(), text)
             position = end + 1
         else:
             raise JSONPathError(f"{text!r}: unexpected {path[position]!r} at position {position}")
 
 
-def _closing(path: str, start: int, text: str) -> int:
+def _find_closing_bracket(path: str, start: int, text: str) -> int:
     depth, quote = 0, ""
     for position in range(start, len(path)):
         char = path[position]
@@ -90,25 +90,25 @@ def _closing(path: str, start: int, text: str) -> int:
     raise JSONPathError(f"{text!r}: the bracket at position {start} is not closed")
 
 
-def _bracket(inside: str, text: str) -> _Step:
+def _parse_bracket(inside: str, text: str) -> _Step:
     if inside == "*":
-        return _each
+        return _all_values
     if inside.startswith("?(") and inside.endswith(")"):
-        return _filter(inside[2:-1].strip(), text)
+        return _parse_filter(inside[2:-1].strip(), text)
     names = _QUOTED.findall(inside)
     if names and re.fullmatch(rf"(?:{_QUOTED.pattern})(?:\s*,\s*(?:{_QUOTED.pattern}))*", inside):
         fields = [re.sub(r"\\(.)", r"\1", single or double) for single, double in names]
-        return _any_of([_field(name) for name in fields])
+        return _union_step([_field_step(name) for name in fields])
     parts = [part.strip() for part in inside.split(",")]
     if all(_INDEX.fullmatch(part) for part in parts):
-        return _any_of([_index(int(part)) for part in parts])
+        return _union_step([_index_step(int(part)) for part in parts])
     match = _SLICE.fullmatch(inside)
     if match:
-        return _slice(*(int(part) if part else None for part in match.groups()))
+        return _slice_step(*(int(part) if part else None for part in match.groups()))
     raise JSONPathError(f"{text!r}: cannot read [{inside}]")
 
 
-def _field(name: str) -> _Step:
+def _field_step(name: str) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, dict) and name in value:
@@ -117,7 +117,7 @@ def _field(name: str) -> _Step:
     return step
 
 
-def _each(values: Iterable[Any]) -> Iterator[Any]:
+def _all_values(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
         if isinstance(value, dict):
             yield from value.values()
@@ -128,10 +128,10 @@ def _each(values: Iterable[Any]) -> Iterator[Any]:
 def _descend(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
         yield value
-        yield from _descend(_each([value]))
+        yield from _descend(_all_values([value]))
 
 
-def _index(index: int) -> _Step:
+def _index_step(index: int) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, list) and -len(value) <= index < len(value):
@@ -140,7 +140,7 @@ def _index(index: int) -> _Step:
     return step
 
 
-def _slice(start: int | None, stop: int | None = None, stride: int | None = None) -> _Step:
+def _slice_step(start: int | None, stop: int | None = None, stride: int | None = None) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, list):
@@ -149,7 +149,7 @@ def _slice(start: int | None, stop: int | None = None, stride: int | None = None
     return step
 
 
-def _any_of(steps: Sequence[_Step]) -> _Step:
+def _union_step(steps: Sequence[_Step]) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             for each in steps:
@@ -158,14 +158,14 @@ def _any_of(steps: Sequence[_Step]) -> _Step:
     return step
 
 
-def _filter(condition: str, text: str) -> _Step:
+def _parse_filter(condition: str, text: str) -> _Step:
     match = _FILTER.fullmatch(condition)
     if match is None:
         if re.search("[=<>]", _QUOTED.sub("", condition)):
             raise JSONPathError(f"{text!r}: cannot read the filter {condition!r}")
-        exists = _operand(condition, text)
-        return _where(lambda item: exists(item) is not _MISSING)
-    left, right = _operand(match["left"].strip(), text), _operand(match["right"].strip(), text)
+        exists = _parse_operand(condition, text)
+        return _filter_step(lambda item: exists(item) is not _MISSING)
+    left, right = _parse_operand(match["left"].strip(), text), _parse_operand(match["right"].strip(), text)
     compare = _COMPARE[match["operator"]]
 
     def holds(item: Any) -> bool:
@@ -177,10 +177,10 @@ def _filter(condition: str, text: str) -> _Step:
         except TypeError:
             return False
 
-    return _where(holds)
+    return _filter_step(holds)
 
 
-def _where(holds: Callable[[Any], bool]) -> _Step:
+def _filter_step(holds: Callable[[Any], bool]) -> _Step:
     def step(values: Iterable[Any]) -> Iterator[Any]:
         for value in values:
             if isinstance(value, list):
@@ -200,8 +200,8 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _operand(text: str, whole: str) -> Callable[[Any], Any]:
-    """A side of a comparison: `@.path`, a quoted string, a number, true or false."""
+def _parse_operand(text: str, whole: str) -> Callable[[Any], Any]:
+    """Parse one side of a comparison: `@.path`, a quoted string, a number, true or false."""
     if text.startswith("@"):
         find = compile_path(text)
         return lambda item: next(iter(find(item)), _MISSING)

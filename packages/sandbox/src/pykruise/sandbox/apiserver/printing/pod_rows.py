@@ -2,7 +2,7 @@
 
 a pod, now ──▶ print_pod() ──▶ cells
 
-Pure. Rule: Kubernetes' printPod.
+Pure. Same rule as Kubernetes' printPod.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ def print_pod(pod: Doc, now: Instant) -> list[Any]:
 
 
 def _pod_state(pod: Doc) -> tuple[int, int, str, int, str]:
-    """Ready and all containers, the reason shown as status, restarts, and when the last one was."""
+    """Number of ready and of all containers, the reason shown as status, restarts, and the time of the last restart."""
     spec, status = spec_of(pod), status_of(pod)
     phase = status.get("phase") or ""
     reason = status.get("reason") or phase
@@ -52,7 +52,7 @@ def _pod_state(pod: Doc) -> tuple[int, int, str, int, str]:
         each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated" for each in conditions
     ):
         reason = "SchedulingGated"
-    total = len(spec.get("containers") or ()) + len(_sidecars(spec))
+    total = len(spec.get("containers") or ()) + len(_sidecar_names(spec))
     init = _init_state(spec, status, reason)
     ready, reason, restarts, last = init.ready, init.reason, init.restarts, init.last
     if not init.unfinished or is_true(conditions, "Initialized"):
@@ -95,7 +95,7 @@ class _InitState:
 
 def _init_state(spec: Doc, status: Doc, reason: str) -> _InitState:
     result = _InitState(reason)
-    sidecars = _sidecars(spec)
+    sidecars = _sidecar_names(spec)
     for index, container in enumerate(status.get("initContainerStatuses") or ()):
         count, last = container.get("restartCount") or 0, _last_end(container)
         result.restarts += count
@@ -122,7 +122,7 @@ def _init_state(spec: Doc, status: Doc, reason: str) -> _InitState:
     return result
 
 
-def _sidecars(spec: Doc) -> set[Any]:
+def _sidecar_names(spec: Doc) -> set[Any]:
     return {
         container.get("name")
         for container in spec.get("initContainers") or ()
@@ -131,7 +131,7 @@ def _sidecars(spec: Doc) -> set[Any]:
 
 
 def _last_end(container: Doc) -> str:
-    """When the container last ended. Timestamps are all UTC in one format, so their text orders them."""
+    """Time of the container's last end. Timestamps are all UTC in one format, so they sort as text."""
     ended = (container.get("lastState") or {}).get("terminated") or {}
     return str(ended.get("finishedAt") or "")
 

@@ -2,9 +2,8 @@
 
     documents + the entry of their resource ──▶ table_for() ──▶ Table document, a row for each
 
-Built-in kinds have their columns in data/tables.json and a printer here, which makes the cells in that
-order; custom resources have columns with JSONPaths; everything else gets name and age. Pure: ages are given
-against `now`.
+Built-in kinds have their columns in data/tables.json and a printer that makes the cells in that order. Custom
+resources have columns with JSONPaths. All other kinds get name and age. Pure: ages are relative to `now`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,18 +21,18 @@ from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile
 
 
 def table_for(entry: CatalogEntry, docs: Sequence[Document], *, now: Instant) -> Document:
-    """A Table with a row for each document, in their order; rows have no `object` yet."""
+    """Build a Table with a row for each document, in their order; rows have no `object` yet."""
     columns, make_cells = _printer_of(entry)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {},
-        "columnDefinitions": [_definition(column) for column in columns],
-        "rows": [_row(entry, doc, make_cells(doc, now)) for doc in docs],
+        "columnDefinitions": [_column_definition(column) for column in columns],
+        "rows": [_build_row(entry, doc, make_cells(doc, now)) for doc in docs],
     }
 
 
-def _definition(column: ServedColumn) -> Document:
+def _column_definition(column: ServedColumn) -> Document:
     return {
         "name": column.name,
         "type": column.type,
@@ -43,7 +42,7 @@ def _definition(column: ServedColumn) -> Document:
     }
 
 
-def _row(entry: CatalogEntry, doc: Doc, cells: list[Any]) -> Document:
+def _build_row(entry: CatalogEntry, doc: Doc, cells: list[Any]) -> Document:
     row: Document = {"cells": cells}
     phase = (doc.get("status") or {}).get("phase")
     if entry.resource.plural == "pods" and not entry.resource.group and phase in ("Succeeded", "Failed"):
@@ -92,7 +91,7 @@ def _custom_cell(column: ServedColumn) -> Callable[[Doc, Instant], Any]:
 
 
 def _typed_cell(kind: str, value: Any, now: Instant) -> Any:
-    """A value as the column's type wants it; None (an empty cell) where it does not fit."""
+    """Convert a value to the column's type; None (an empty cell) when it does not fit."""
     if value is None:
         return None
     match kind:
@@ -105,12 +104,3 @@ def _typed_cell(kind: str, value: Any, now: Instant) -> Any:
         case "date":
             return since(value, now) if isinstance(value, str) else None
     return orjson.dumps(value).decode() if isinstance(value, (dict, list)) else go_scalar(value)
-
-
-# --- pieces of cells ---
-
-
-# --- pods ---
-
-
-# --- the other kinds, in the order of data/tables.json ---

@@ -2,7 +2,7 @@
 
 a workload, now ──▶ print_…() ──▶ cells
 
-Pure. Rules: Kubernetes' printers.
+Pure. Same rules as Kubernetes' printers.
 """
 
 from typing import Any

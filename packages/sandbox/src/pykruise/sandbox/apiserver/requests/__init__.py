@@ -1,1 +1,1 @@
-"""Requests to the API server: how each is understood, answered and encoded."""
+"""Requests to the API server: reading, answering and encoding them."""

@@ -1,8 +1,8 @@
-"""Server-side apply: PATCH with a document of what the applier wants, and nothing else.
+"""Server-side apply: PATCH with a document that has exactly the fields that the applier wants.
 
 Call ──▶ apply() ──▶ Ownership.of_apply() ──▶ writes.create_document() or writes.modify() ──▶ Answer
 
-Rules: apiserver's `applyPatcher` and apimachinery's `managedfields`.
+Same rules as apiserver's `applyPatcher` and apimachinery's `managedfields`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,20 +43,20 @@ _KUBECTL: Final = "kubectl"
 
 
 async def apply(core: Core, call: Call) -> CallAnswer:
-    """Create the object as applied, or change it. Raises Refusal."""
+    """Create the applied object, or change the existing one. Raises Refusal."""
     _check_options(call)
-    config = _read(call)
+    config = _read_config(call)
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
-        return await _create(core, call, config)
+        return await _create_applied(core, call, config)
     outcome: dict[str, bytes] = {}
 
     async def change(live: Document, stored: Stored) -> Document:
-        wanted = _wanted(call, config)
-        result = await _applied(core, call, live, wanted, stored)
+        wanted = _check_config(call, config)
+        result = await _apply_to(core, call, live, wanted, stored)
         outcome["managed"] = result.kept
-        doc = _typed(call, result.document)
-        return _kept_for_client_side(call, live, config, doc)
+        doc = _decode_merged(call, result.document)
+        return _update_last_applied(call, live, config, doc)
 
     async def tracks(call: Call, stored: Stored, old: Document, new: Document, now: Instant) -> bytes:
         new["metadata"].pop("managedFields", None)
@@ -65,19 +65,21 @@ async def apply(core: Core, call: Call) -> CallAnswer:
     return await writes.modify(core, call, change, tracks=tracks)
 
 
-async def _create(core: Core, call: Call, config: Document) -> CallAnswer:
+async def _create_applied(core: Core, call: Call, config: Document) -> CallAnswer:
     entry = call.entry
     if call.subresource:
         raise not_found(entry.resource, call.name)
     writes.check_may_create(core, call)
-    wanted = _wanted(call, config)
-    result = await _applied(core, call, core.ownership.kind(entry).empty, wanted, None)
-    doc = _typed(call, {**result.document, "apiVersion": entry.api_version, "kind": entry.resource.kind})
+    wanted = _check_config(call, config)
+    result = await _apply_to(core, call, core.ownership.kind(entry).empty, wanted, None)
+    doc = _decode_merged(
+        call, {**result.document, "apiVersion": entry.api_version, "kind": entry.resource.kind}
+    )
     meta = doc["metadata"]
     if uid := meta.get("uid"):
         text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise conflict(entry.resource, call.name, text)
-    meta.pop("resourceVersion", None)  # a precondition of objects that are there
+    meta.pop("resourceVersion", None)  # a precondition for existing objects only
     writes.check_name(call, {"name": meta.get("name")})
     return await writes.create_document(core, call, doc, managed=result.kept)
 
@@ -89,7 +91,7 @@ def _check_options(call: Call) -> None:
     check_write_options(call, "PatchOptions", extra)
 
 
-def _read(call: Call) -> Document:
+def _read_config(call: Call) -> Document:
     body = call.body or b""
     if len(body) > BODY_LIMIT:
         raise request_entity_too_large(BODY_LIMIT)
@@ -102,8 +104,8 @@ def _read(call: Call) -> Document:
     return config
 
 
-def _wanted(call: Call, config: Document) -> Document:
-    """The applied document, when it is one of the kind. Raises Refusal."""
+def _check_config(call: Call, config: Document) -> Document:
+    """Check that the applied document is of the kind, and return a copy. Raises Refusal."""
     entry = call.entry
     version, kind = config.get("apiVersion") or "", config.get("kind") or ""
     if not isinstance(version, str) or not isinstance(kind, str):
@@ -116,16 +118,16 @@ def _wanted(call: Call, config: Document) -> Document:
         raise bad_request("metadata.managedFields must be nil")
     wanted: Document = deep_copy(config)
     if isinstance(metadata, Mapping) and metadata.get("creationTimestamp", "") is None:
-        # How Go's clients write "not yet".
+        # Go's clients write null for an unset time.
         del wanted["metadata"]["creationTimestamp"]
     return wanted
 
 
-async def _applied(
+async def _apply_to(
     core: Core, call: Call, live: Document, config: Document, stored: Stored | None
 ) -> Applied:
-    """Result of applying to the live object. Raises Refusal: 409 for conflicts."""
-    allowed = _from_client_side(call, live, core.ownership.kind(call.entry).shape)
+    """Apply to the live object. Raises Refusal: 409 for conflicts."""
+    allowed = _client_side_fields(call, live, core.ownership.kind(call.entry).shape)
     try:
         return await core.ownership.of_apply(call, stored, live, config, core.clock(), allowed=allowed)
     except InvalidFieldsError as err:
@@ -138,13 +140,13 @@ async def _applied(
     except UnconvertibleError as err:
         raise unclassified_error(str(err)) from err
     except ConflictsError as err:
-        raise _conflict(err.conflicts) from err
+        raise _conflict_refusal(err.conflicts) from err
 
 
-def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
-    """Fields that kubectl applied client-side before it changed to server-side apply: they cause no conflict.
+def _client_side_fields(call: Call, live: Document, shape: Shape) -> FieldSet:
+    """Fields that kubectl applied client-side before it changed to server-side apply. They cause no conflict.
 
-    Only fields that still have the value that it applied: others were given theirs by another manager.
+    Only fields with the applied value count: another manager has changed the other ones.
     """
     if call.query.get("fieldManager") != _KUBECTL:
         return EMPTY
@@ -159,8 +161,8 @@ def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
         return EMPTY
 
 
-def _kept_for_client_side(call: Call, live: Document, config: Document, doc: Document) -> Document:
-    """kubectl may go back to applying from the client's side: its annotation says what was applied last."""
+def _update_last_applied(call: Call, live: Document, config: Document, doc: Document) -> Document:
+    """Update kubectl's last-applied annotation, because kubectl may return to client-side apply."""
     annotations = (live.get("metadata") or {}).get("annotations") or {}
     if call.query.get("fieldManager") != _KUBECTL or LAST_APPLIED not in annotations:
         return doc
@@ -172,14 +174,14 @@ def _kept_for_client_side(call: Call, live: Document, config: Document, doc: Doc
     return doc
 
 
-def _typed(call: Call, doc: Document) -> Document:
+def _decode_merged(call: Call, doc: Document) -> Document:
     try:
         return decoding.typed(call.entry, doc)[0]
     except ValueError as err:
         raise unclassified_error(f"failed to convert merged object to last applied version: {err}") from err
 
 
-def _conflict(value: Sequence[ApplyConflict]) -> Refusal:
+def _conflict_refusal(value: Sequence[ApplyConflict]) -> Refusal:
     details = StatusDetails(
         causes=tuple(
             Cause(reason="FieldManagerConflict", message=f"conflict with {each.manager}", field=each.path)

@@ -1,8 +1,8 @@
-"""One request, understood: where it leads, what it asks for, who asks.
+"""One parsed request: its resource, its options, its user.
 
-server.py makes a Call of method, path, query, headers and body ──▶ reads, writes, deletion, … carry it out
+server.py builds a Call from method, path, query, headers and body ──▶ reads, writes, deletion, … execute it
 
-The options every write has in common (dryRun, fieldManager, fieldValidation) are read and checked here.
+The options of all writes (dryRun, fieldManager, fieldValidation) are read and checked here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,18 +27,18 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     subresource: str = ""
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
-    """Names in lower case."""
+    """Header values by lower-case name."""
     body: bytes | None = None
     user: User = ADMIN
     form: Form = Form()
     shows_managed: bool = True
-    """Whether objects in the answer carry managedFields."""
+    """Whether objects in the answer have managedFields."""
     warnings: list[str] = msgspec.field(default_factory=list)
-    """Collected on the way for the Warning header."""
+    """Texts for the Warning header."""
 
     @property
     def dry_run(self) -> bool:
-        """Whether everything is to happen but the storing."""
+        """Whether the request must not be stored, but otherwise executed."""
         return self.query.get("dryRun") == "All"
 
     @property
@@ -48,14 +48,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallAnswer(msgspec.Struct, frozen=True):
-    """The object (or Status, or list) to answer with: JSON bytes as stored or encoded."""
+    """Answer with an object, Status or list, as JSON bytes."""
 
     status: int
     body: bytes
     is_object: bool = True
-    """Whether the body is an object of the resource (which a form applies to) rather than a Status or a
-    list.
-    """
+    """Whether the body is an object of the resource (rendered in the requested form) rather than a Status or a list."""
     content_type: str = ""
     """Content type of a body that is not JSON."""
 
@@ -82,21 +80,19 @@ def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> N
 
 
 def unsupported_dry_run(values: Sequence[object]) -> Cause:
-    """A dryRun other than All, shown as the list it is."""
+    """Error for a dryRun value other than All; it shows the list of values."""
     listed = ", ".join(causes.shown(value) for value in values)
     text = f'Unsupported value: []string{{{listed}}}: supported values: "All"'
     return Cause(reason="FieldValueNotSupported", message=text, field="dryRun")
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """A boolean parameter: absent, `0` and `false` are no; anything else is yes, as a real API server has
-    it.
-    """
+    """Parse a boolean parameter: absent, `0` and `false` are false, all others are true, as on a real API server."""
     return name in query and query[name].lower() not in ("0", "false")
 
 
 def whole_number(query: Mapping[str, str], name: str) -> int | None:
-    """A numeric parameter, or None when absent or empty. Raises Refusal (400)."""
+    """Parse a numeric parameter; None when it is absent or empty. Raises Refusal (400)."""
     text = query.get(name, "")
     if not text:
         return None

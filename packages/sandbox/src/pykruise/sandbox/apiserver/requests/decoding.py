@@ -1,8 +1,8 @@
-"""From what a client sent to a document of the right kind: apiVersion and kind, types, unknown fields.
+"""Decoding of a client's object into a document of the right kind: apiVersion and kind, types, unknown fields.
 
 body or patched document ──▶ of_body() / of_patch() ──▶ canonical document of the kind, warnings in the Call
 
-Pure. The kind's own shape (types of built-in kinds, schema of custom ones) is `Strategy.decode`.
+Pure. `Strategy.decode` has the kind's own shape (types of built-in kinds, schema of custom ones).
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from pykruise.sandbox.apiserver.requests.statuses import Refusal, bad_request, i
 
 
 def of_body(call: Call) -> Document:
-    """The object in a request's body, in canonical shape. Raises Refusal."""
+    """Decode the object in a request's body to its canonical shape. Raises Refusal."""
     entry = call.entry
     doc = read_body(call.headers, call.body, what=entry.resource.kind)
     check_type(entry, doc, body=call.body or b"")
@@ -28,14 +28,14 @@ def of_body(call: Call) -> Document:
         raise bad_request(f"{prefix}: {err}") from err
     if unknown and call.field_validation == "Strict":
         raise bad_request(f"{prefix}: {_strict_error(unknown)}")
-    _warn(call, unknown)
+    _warn_unknown(call, unknown)
     return doc
 
 
 def of_patch(call: Call, doc: Document, untouched: Document) -> Document:
-    """A patched object in canonical shape. Raises Refusal (422).
+    """Decode a patched object to its canonical shape. Raises Refusal (422).
 
-    `untouched` are members that the patch could not reach: they are in shape already, and are put back.
+    `untouched` are members that the patch cannot have changed. They have their shape already, and are added again.
     """
     entry = call.entry
     if not entry.is_custom and (doc.get("apiVersion"), doc.get("kind")) != (
@@ -43,28 +43,28 @@ def of_patch(call: Call, doc: Document, untouched: Document) -> Document:
         entry.resource.kind,
     ):
         text = f"no conversion to {entry.api_version} {entry.resource.kind}"
-        raise _unreadable({**doc, **untouched}, text)
+        raise _undecodable_patch({**doc, **untouched}, text)
     if not doc.get("kind"):
         text = canonical({**doc, **untouched}).decode()
-        raise _unreadable({**doc, **untouched}, f"Object 'Kind' is missing in '{text}'")
+        raise _undecodable_patch({**doc, **untouched}, f"Object 'Kind' is missing in '{text}'")
     sent = canonical(doc) if call.field_validation == "Strict" else b""
     try:
         read, unknown = typed(entry, doc)
     except ValueError as err:
-        raise _unreadable({**doc, **untouched}, str(err)) from err
+        raise _undecodable_patch({**doc, **untouched}, str(err)) from err
     if unknown and call.field_validation == "Strict":
-        raise _unreadable({**decode(sent), **untouched}, _strict_error(unknown))
-    _warn(call, unknown)
+        raise _undecodable_patch({**decode(sent), **untouched}, _strict_error(unknown))
+    _warn_unknown(call, unknown)
     read.update(untouched)
     return read
 
 
-def _unreadable(patched: Document, why: str) -> Refusal:
+def _undecodable_patch(patched: Document, why: str) -> Refusal:
     return invalid("", "", "", [causes.invalid("patch", canonical(patched).decode(), why)])
 
 
 def typed(entry: CatalogEntry, doc: Document) -> tuple[Document, list[str]]:
-    """The document in its kind's shape, and the unknown fields that were dropped.
+    """Return the document in its kind's shape, and the unknown fields that were dropped.
 
     Raises ValueError when a value has the wrong type.
     """
@@ -73,15 +73,13 @@ def typed(entry: CatalogEntry, doc: Document) -> tuple[Document, list[str]]:
     if metadata is None:
         doc["metadata"] = {}
     elif metadata.get("creationTimestamp", "") is None:
-        # A Go server's way of writing "not yet"; objects that are stored have one.
+        # A Go client writes null for an unset time; stored objects always have a creationTimestamp.
         del metadata["creationTimestamp"]
     return doc, unknown
 
 
 def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
-    """apiVersion and kind must be those of the resource; built-in kinds may leave them out. Raises
-    Refusal.
-    """
+    """Check that apiVersion and kind are those of the resource; built-in kinds may omit them. Raises Refusal."""
     resource = entry.resource
     kind, version = doc.get("kind"), doc.get("apiVersion")
     if not isinstance(kind or "", str) or not isinstance(version or "", str):
@@ -107,7 +105,7 @@ def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
 
 
 def _check_builtin_type(entry: CatalogEntry, version: str, kind: str) -> None:
-    """A typed decoder knows the kinds of its scheme, and converts none into another. Raises Refusal."""
+    """Refuse another type with the error of apiserver's typed decoder. Raises Refusal."""
     resource = entry.resource
     if (version, kind) == (resource.api_version, resource.kind):
         return
@@ -146,6 +144,6 @@ def _strict_error(unknown: list[str]) -> str:
     return "strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown)
 
 
-def _warn(call: Call, unknown: list[str]) -> None:
+def _warn_unknown(call: Call, unknown: list[str]) -> None:
     if unknown and call.field_validation == "Warn":
         call.warnings.extend(f'unknown field "{path}"' for path in unknown)

@@ -1,9 +1,9 @@
-"""DELETE: at once, gracefully, or when the last finalizer is gone.
+"""DELETE: immediate, graceful, or when the last finalizer is removed.
 
 Call ──▶ delete() / delete_collection() ──▶ marks (deletionTimestamp, finalizers) or removes ──▶ Answer
-writes.py ──▶ deletes_with_update() ──▶ the update that empties the finalizers removes the object
+writes.py ──▶ deletes_with_update() ──▶ the update that removes the last finalizer removes the object
 
-Rules: apiserver's `registry/generic` store, and the special endings of namespaces and CRDs.
+Same rules as apiserver's `registry/generic` store, with its special rules for namespaces and CRDs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ from pykruise.sandbox.apiserver.requests.statuses import (
 )
 
 CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-"""Keeps a CRD until its objects are gone."""
+"""Finalizer that keeps a CRD until its objects are deleted."""
 
 _ATTEMPTS: Final = 5
 _PODS_STAY: Final = (
@@ -50,7 +50,7 @@ _WITHOUT_GARBAGE_COLLECTION: Final = ("events",)
 
 
 class DeletionOptions(NamedTuple):
-    """How to delete. None and empty mean: not said."""
+    """Options of a deletion. None and empty mean that the client did not set the option."""
 
     uid: str = ""
     resource_version: str = ""
@@ -60,7 +60,7 @@ class DeletionOptions(NamedTuple):
     dry_run: bool = False
 
     def document(self) -> dict[str, Any]:
-        """As the `DeletionOptions` that strategies and reviewers read."""
+        """The `DeleteOptions` that strategies and reviewers read."""
         doc: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
         if self.grace_s is not None:
             doc["gracePeriodSeconds"] = self.grace_s
@@ -75,7 +75,7 @@ class DeletionOptions(NamedTuple):
 
 
 def options_of(call: Call) -> DeletionOptions:
-    """The options in the body, or in the query when there is no body. Raises Refusal."""
+    """Read the options from the body, or from the query when there is no body. Raises Refusal."""
     doc = read_body(call.headers, call.body, what="DeleteOptions") if call.body else _from_query(call.query)
     kind = doc.get("kind")
     if kind not in (None, "", "DeleteOptions"):
@@ -83,21 +83,21 @@ def options_of(call: Call) -> DeletionOptions:
         raise unclassified_error(
             f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
         )
-    preconditions = _typed(doc, "preconditions", dict) or {}
-    dry_run = _typed(doc, "dryRun", list) or []
+    preconditions = _typed_member(doc, "preconditions", dict) or {}
+    dry_run = _typed_member(doc, "dryRun", list) or []
     options = DeletionOptions(
-        uid=_typed(preconditions, "uid", str) or "",
-        resource_version=_typed(preconditions, "resourceVersion", str) or "",
-        grace_s=_typed(doc, "gracePeriodSeconds", int),
-        propagation=_typed(doc, "propagationPolicy", str) or "",
-        orphan_dependents=_typed(doc, "orphanDependents", bool),
+        uid=_typed_member(preconditions, "uid", str) or "",
+        resource_version=_typed_member(preconditions, "resourceVersion", str) or "",
+        grace_s=_typed_member(doc, "gracePeriodSeconds", int),
+        propagation=_typed_member(doc, "propagationPolicy", str) or "",
+        orphan_dependents=_typed_member(doc, "orphanDependents", bool),
         dry_run=bool(dry_run) or call.dry_run,
     )
-    _check(options, dry_run)
+    _check_options(options, dry_run)
     return options
 
 
-def _check(options: DeletionOptions, dry_run: Sequence[Any]) -> None:
+def _check_options(options: DeletionOptions, dry_run: Sequence[Any]) -> None:
     result: list[Cause] = []
     policies = ["Foreground", "Background", "Orphan"]
     if options.orphan_dependents is not None and options.propagation:
@@ -127,7 +127,7 @@ def _from_query(query: Mapping[str, str]) -> Document:
     return doc
 
 
-def _typed(doc: Mapping[str, Any], member: str, kind: type) -> Any:
+def _typed_member(doc: Mapping[str, Any], member: str, kind: type) -> Any:
     value = doc.get(member)
     if value is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
         return value
@@ -136,11 +136,11 @@ def _typed(doc: Mapping[str, Any], member: str, kind: type) -> Any:
     )
 
 
-# --- DELETE of one and of many ----------------------------------------
+# --- DELETE of an object and of a collection ----------------------------------------
 
 
 async def delete(core: Core, call: Call) -> CallAnswer:
-    """Delete the object of the call. Raises Refusal."""
+    """Delete the object that the call names. Raises Refusal."""
     options = options_of(call)
     check_not_immortal(call)
     if call.entry.shelf == "jobs.batch" and not options.propagation and options.orphan_dependents is None:
@@ -149,26 +149,26 @@ async def delete(core: Core, call: Call) -> CallAnswer:
 
 
 async def delete_collection(core: Core, call: Call) -> CallAnswer:
-    """Delete what the selectors mean, one after the other; answers with the list of what there was."""
+    """Delete the objects that the selectors match, sequentially. Return the list of their previous states."""
     selection = selection_of(call.entry, call.query)
     query = {name: call.query[name] for name in call.query if name not in ("labelSelector", "fieldSelector")}
-    options = options_of(_with(call, query=query))
+    options = options_of(_replace(call, query=query))
     page = core.storage.scan(call.entry.shelf, namespace=call.namespace)
     meant = [stored for stored in page.items if selection.matches(stored)]
     for stored in meant:
-        item = _with(call, name=stored.key.name, namespace=stored.key.namespace)
+        item = _replace(call, name=stored.key.name, namespace=stored.key.namespace)
         try:
             check_not_immortal(item)
             await delete_stored(core, item, options)
         except Refusal as refusal:
-            # Another request was faster: what was asked for is true.
+            # Another request was faster, and the object is already deleted.
             if refusal.code != 404:
                 raise
     raws = [await core.answer(call, stored) for stored in meant]
     return CallAnswer(200, list_body(call.entry, raws, revision=page.revision), is_object=False)
 
 
-def _with(call: Call, **changes: Any) -> Call:
+def _replace(call: Call, **changes: Any) -> Call:
     from msgspec.structs import replace
 
     return replace(call, **changes)
@@ -177,7 +177,7 @@ def _with(call: Call, **changes: Any) -> Call:
 async def delete_stored(
     core: Core, call: Call, options: DeletionOptions, *, ask_reviewers: bool = True
 ) -> CallAnswer:
-    """Delete the object of the call as the options say: mark it, or remove it. Raises Refusal."""
+    """Delete the object that the call names according to the options: mark it, or remove it. Raises Refusal."""
     entry = call.entry
     for _ in range(_ATTEMPTS):
         stored = core.get(entry, call.namespace, call.name)
@@ -185,14 +185,14 @@ async def delete_stored(
             raise not_found(entry.resource, call.name)
         check_preconditions(call, options, stored)
         if ask_reviewers:
-            await _reviewed(core, call, options, stored)
+            await _run_reviewers(core, call, options, stored)
         if core.get(entry, call.namespace, call.name) is stored:
             return await _delete_now(core, call, options, stored)
     raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
 
 
 def check_preconditions(call: Call, options: DeletionOptions, stored: Stored) -> None:
-    """Refuse (409) to delete another object of the same name, or one that has changed."""
+    """Refuse (409) to delete another object of the same name, or an object that has changed."""
     kind = call.entry.resource.kind
     if options.uid and options.uid != stored.uid:
         text = (
@@ -208,7 +208,7 @@ def check_preconditions(call: Call, options: DeletionOptions, stored: Stored) ->
         raise conflict(call.entry.resource, call.name, text, of=kind)
 
 
-async def _reviewed(core: Core, call: Call, options: DeletionOptions, stored: Stored) -> None:
+async def _run_reviewers(core: Core, call: Call, options: DeletionOptions, stored: Stored) -> None:
     entry = call.entry
     if not core.admission.concerns(entry.resource, "", "DELETE"):
         return
@@ -230,52 +230,52 @@ async def _reviewed(core: Core, call: Call, options: DeletionOptions, stored: St
 
 
 async def _delete_now(core: Core, call: Call, options: DeletionOptions, stored: Stored) -> CallAnswer:
-    """From here on nothing waits before the commit."""
+    """Delete the object without awaiting a reviewer before the commit."""
     entry = call.entry
     doc = decode(stored.raw)
     meta: dict[str, Any] = doc["metadata"]
     if entry.shelf == "namespaces":
-        ending = _end_namespace(doc, options, core.clock())
+        ending = _mark_namespace(doc, options, core.clock())
     elif entry.shelf == "customresourcedefinitions.apiextensions.k8s.io":
-        ending = _end_crd(doc, core.clock())
+        ending = _mark_crd(doc, core.clock())
     else:
-        ending = _end(entry, doc, options, core.clock())
+        ending = _mark_object(entry, doc, options, core.clock())
     match ending:
         case "pending":
-            return await _answer(core, call, stored, stored.raw)
+            return await _build_answer(core, call, stored, stored.raw)
         case "mark":
             if options.dry_run:
-                return CallAnswer(200, await _shown(core, call, encode_object(doc), stored))
-            marked = core.put(entry, stored, doc, managed=_managed(core, entry, stored, doc))
+                return CallAnswer(200, await _render(core, call, encode_object(doc), stored))
+            marked = core.put(entry, stored, doc, managed=_owners_of_marked(core, entry, stored, doc))
             status = 202 if options.orphan_dependents is False else 200
             return CallAnswer(status, await core.answer(call, marked))
         case "mark and remove":
-            # Watchers see both: a deletion that is forced is first recorded as one.
+            # Watchers get both events: a forced deletion is recorded before the removal.
             if not options.dry_run:
                 stored = core.put(entry, stored, doc)
     if options.dry_run:
         meta.setdefault("resourceVersion", str(stored.revision))
-        return await _answer(core, call, stored, encode_object(doc))
-    return await _answer(core, call, stored, core.remove(entry, stored))
+        return await _build_answer(core, call, stored, encode_object(doc))
+    return await _build_answer(core, call, stored, core.remove(entry, stored))
 
 
-async def _shown(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
-    """The object in another state than the stored one, as the call wants to see it."""
+async def _render(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
+    """Render another state of the stored object as the call requests."""
     shown = await core.show(call.entry, raw)
     return core.ownership.show(call.entry, shown, stored) if call.shows_managed else shown
 
 
-def _managed(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
+def _owners_of_marked(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
     """Owners of a marked object: finalizers that the server adds have no owner."""
     if not doc["metadata"].get("finalizers"):
         return stored.managed
     return core.ownership.taken_by_server(entry, stored.managed, decode(stored.raw), doc)
 
 
-async def _answer(core: Core, call: Call, stored: Stored, raw: bytes) -> CallAnswer:
-    """The object as it is in `raw` for kinds that answer with it, else a Status."""
+async def _build_answer(core: Core, call: Call, stored: Stored, raw: bytes) -> CallAnswer:
+    """Answer with the object in `raw` for kinds that return it, else with a Status."""
     if call.entry.returns_deleted:
-        return CallAnswer(200, await _shown(core, call, raw, stored))
+        return CallAnswer(200, await _render(core, call, raw, stored))
     resource = call.entry.resource
     status = success_document(
         name=stored.key.name, group=resource.group, kind=resource.plural, uid=stored.uid
@@ -283,11 +283,11 @@ async def _answer(core: Core, call: Call, stored: Stored, raw: bytes) -> CallAns
     return CallAnswer(200, orjson.dumps(status), is_object=False)
 
 
-# --- how an object ends ----------------------------------------
+# --- stages of a deletion ----------------------------------------
 
 
-def _end(entry: CatalogEntry, doc: Document, options: DeletionOptions, now: Instant) -> str:
-    """Marks the document as the deletion requires and says what is to be done with it:
+def _mark_object(entry: CatalogEntry, doc: Document, options: DeletionOptions, now: Instant) -> str:
+    """Mark the document as the deletion requires, and return the next step:
 
     `pending` (it is being deleted already), `mark`, `mark and remove`, or `remove`.
     """
@@ -302,7 +302,7 @@ def _end(entry: CatalogEntry, doc: Document, options: DeletionOptions, now: Inst
             elif options.grace_s is None or options.grace_s >= current:
                 return "pending"
             else:
-                # Only shorter, and counted from when the deletion began.
+                # The grace period can only get shorter, and counts from the beginning of the deletion.
                 begun = parse_time(meta["deletionTimestamp"]) - current
                 grace = max(options.grace_s, 0)
                 meta["deletionTimestamp"] = format_time(begun + grace)
@@ -318,13 +318,13 @@ def _end(entry: CatalogEntry, doc: Document, options: DeletionOptions, now: Inst
     if meta.get("finalizers"):
         if meta.get("deletionTimestamp") and not changed:
             return "mark"
-        _mark(meta, now)
+        _mark_terminating(meta, now)
         return "mark"
     return "remove"
 
 
-def _mark(meta: dict[str, Any], now: Instant) -> None:
-    """Marks the object as terminating; one that waits for its finalizers only gets no grace period."""
+def _mark_terminating(meta: dict[str, Any], now: Instant) -> None:
+    """Mark the object as terminating, without a grace period, because it only waits for its finalizers."""
     if not meta.get("deletionTimestamp"):
         _count_generation(meta)
         meta["deletionTimestamp"] = format_time(now)
@@ -334,22 +334,20 @@ def _mark(meta: dict[str, Any], now: Instant) -> None:
 
 
 def _count_generation(meta: dict[str, Any]) -> None:
-    """That it is to go is a change of what the user asks for."""
+    """Increase the generation, because a deletion changes the desired state."""
     if meta.get("generation"):
         meta["generation"] += 1
 
 
 def _set_dependents_finalizers(entry: CatalogEntry, meta: dict[str, Any], options: DeletionOptions) -> bool:
-    """The finalizers by which the garbage collector learns what to do with dependents; whether they
-    changed.
-    """
+    """Set the finalizers that tell the garbage collector how to treat dependents. Return whether they changed."""
     if entry.shelf in _WITHOUT_GARBAGE_COLLECTION:
         return False
     old = meta.get("finalizers") or []
     new = [name for name in old if name not in (ORPHAN, FOREGROUND)]
-    if _wants(options, ORPHAN, old, default=entry.shelf in _ORPHANS_BY_DEFAULT):
+    if _wants_finalizer(options, ORPHAN, old, default=entry.shelf in _ORPHANS_BY_DEFAULT):
         new.append(ORPHAN)
-    elif _wants(options, FOREGROUND, old, default=False):
+    elif _wants_finalizer(options, FOREGROUND, old, default=False):
         new.append(FOREGROUND)
     if set(new) == set(old):
         return False
@@ -360,8 +358,12 @@ def _set_dependents_finalizers(entry: CatalogEntry, meta: dict[str, Any], option
     return True
 
 
-def _wants(options: DeletionOptions, finalizer: str, present: Sequence[str], *, default: bool) -> bool:
-    """An explicit choice wins, then what the object says, then the kind's default."""
+def _wants_finalizer(
+    options: DeletionOptions, finalizer: str, present: Sequence[str], *, default: bool
+) -> bool:
+    """Whether the deletion needs the finalizer. An explicit option decides, else the object's finalizers, else the
+    default.
+    """
     if options.orphan_dependents is not None:
         return finalizer == ORPHAN and options.orphan_dependents
     if options.propagation:
@@ -372,8 +374,8 @@ def _wants(options: DeletionOptions, finalizer: str, present: Sequence[str], *, 
     return default
 
 
-def _end_namespace(doc: Document, options: DeletionOptions, now: Instant) -> str:
-    """A namespace is Terminating until its content is gone and no spec.finalizers hold it."""
+def _mark_namespace(doc: Document, options: DeletionOptions, now: Instant) -> str:
+    """Mark a namespace: it is Terminating until its content is deleted and spec.finalizers is empty."""
     meta: dict[str, Any] = doc["metadata"]
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = format_time(now)
@@ -396,8 +398,8 @@ def _end_namespace(doc: Document, options: DeletionOptions, now: Instant) -> str
     return "remove"
 
 
-def _end_crd(doc: Document, now: Instant) -> str:
-    """A CRD waits for its objects, whatever else holds it."""
+def _mark_crd(doc: Document, now: Instant) -> str:
+    """Mark a CRD: it waits for its objects, in addition to its other finalizers."""
     meta: dict[str, Any] = doc["metadata"]
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = format_time(now)
@@ -425,7 +427,7 @@ def _end_crd(doc: Document, now: Instant) -> str:
 
 
 def deletes_with_update(entry: CatalogEntry, new: Document, old: Document) -> bool:
-    """Whether an update lets go of an object that only its finalizers still held."""
+    """Whether an update removes the last finalizer of a terminating object, so that the object must be removed."""
     meta, before = new["metadata"], old["metadata"]
     if not before.get("deletionTimestamp") or meta.get("finalizers"):
         return False
@@ -437,5 +439,5 @@ def deletes_with_update(entry: CatalogEntry, new: Document, old: Document) -> bo
 
 
 def remove_with_update(core: Core, entry: CatalogEntry, stored: Stored) -> None:
-    """Remove it; watchers see it as it was before the update, as on a real API server."""
+    """Remove the object. Watchers see its state before the update, as on a real API server."""
     core.remove(entry, stored)

@@ -1,9 +1,8 @@
-"""Discovery: what clients ask first, to learn which groups, versions and resources there are.
+"""Discovery: the requests by which clients learn the served groups, versions and resources.
 
     path + Accept + Catalog ──▶ discovery_answer() ──▶ document of /api, /apis, /apis/<group>… or /version
 
-Newer clients ask /api and /apis for all of it at once (aggregated discovery); older ones walk the paths.
-Pure.
+Newer clients request everything at once from /api and /apis (aggregated discovery); older ones walk the paths. Pure.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ _AGGREGATED: Final = ("v2", "v2beta1")
 
 
 def discovery_answer(path: str, accept: str, catalog: Catalog) -> Document | None:
-    """The document at a discovery path, or None when the path is none of them or leads to nothing served."""
+    """Return the document at a discovery path; None for other paths and for groups that are not served."""
     parts = path.strip("/").split("/")
     match parts:
         case ["version"]:
@@ -26,12 +25,12 @@ def discovery_answer(path: str, accept: str, catalog: Catalog) -> Document | Non
         case ["api" | "apis"]:
             version = _aggregated_version(accept)
             if version:
-                return _aggregated(catalog, legacy=parts == ["api"], version=version)
+                return _build_aggregated(catalog, legacy=parts == ["api"], version=version)
             return _legacy_versions() if parts == ["api"] else _group_list(catalog)
         case ["api", version]:
             return _resource_list(catalog, "", version)
         case ["apis", group] if group in catalog.groups() and group:
-            return {"kind": "APIGroup", "apiVersion": "v1", **_group(catalog, group)}
+            return {"kind": "APIGroup", "apiVersion": "v1", **_build_group(catalog, group)}
         case ["apis", group, version]:
             return _resource_list(catalog, group, version) if group else None
     return None
@@ -63,11 +62,11 @@ def _legacy_versions() -> Document:
 
 
 def _group_list(catalog: Catalog) -> Document:
-    groups = [_group(catalog, group) for group in catalog.groups() if group]
+    groups = [_build_group(catalog, group) for group in catalog.groups() if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def _group(catalog: Catalog, group: str) -> Document:
+def _build_group(catalog: Catalog, group: str) -> Document:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version} for version in catalog.versions(group)
     ]
@@ -83,16 +82,18 @@ def _resource_list(catalog: Catalog, group: str, version: str) -> Document | Non
         "apiVersion": "v1",
         "groupVersion": f"{group}/{version}" if group else version,
         "resources": [
-            resource for entry in _sorted(entries) for resource in (_resource(entry), *_subresources(entry))
+            resource
+            for entry in _sort_entries(entries)
+            for resource in (_build_resource(entry), *_build_subresources(entry))
         ],
     }
 
 
-def _sorted(entries: Sequence[CatalogEntry]) -> Sequence[CatalogEntry]:
+def _sort_entries(entries: Sequence[CatalogEntry]) -> Sequence[CatalogEntry]:
     return sorted(entries, key=lambda entry: entry.resource.plural)
 
 
-def _resource(entry: CatalogEntry) -> Document:
+def _build_resource(entry: CatalogEntry) -> Document:
     doc: Document = {
         "name": entry.resource.plural,
         "singularName": entry.singular,
@@ -110,7 +111,7 @@ def _resource(entry: CatalogEntry) -> Document:
     return doc
 
 
-def _subresources(entry: CatalogEntry) -> list[Document]:
+def _build_subresources(entry: CatalogEntry) -> list[Document]:
     subresources = []
     for subresource in entry.subresources.values():
         doc: Document = {
@@ -132,7 +133,7 @@ def _lives_elsewhere(entry: CatalogEntry, subresource: Subresource) -> bool:
 # --- the aggregated form ---
 
 
-def _aggregated(catalog: Catalog, *, legacy: bool, version: str) -> Document:
+def _build_aggregated(catalog: Catalog, *, legacy: bool, version: str) -> Document:
     groups = [""] if legacy else [group for group in catalog.groups() if group]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -147,7 +148,9 @@ def _group_discovery(catalog: Catalog, group: str) -> Document:
     versions = [
         {
             "version": version,
-            "resources": [_resource_discovery(entry) for entry in _sorted(catalog.resources(group, version))],
+            "resources": [
+                _resource_discovery(entry) for entry in _sort_entries(catalog.resources(group, version))
+            ],
             "freshness": "Current",
         }
         for version in catalog.versions(group)
@@ -159,7 +162,7 @@ def _resource_discovery(entry: CatalogEntry) -> Document:
     resource = entry.resource
     doc: Document = {
         "resource": resource.plural,
-        # A built-in kind of its own group is named without it, as a real server does.
+        # A built-in kind of the resource's own group has no group here, as on a real server.
         "responseKind": _response_kind(
             resource.group if entry.is_custom else "", resource.version, resource.kind, entry
         ),

@@ -1,12 +1,12 @@
-"""The log of a container that runs on paper: what the pod's status tells of it, a line for each thing.
+"""The log of a simulated container, derived from the pod's status.
 
 GET pods/<name>/log              ──▶ read_log()   ──▶ text
 GET pods/<name>/log?follow=true  ──▶ follow_log() ──▶ LogStream, fed by the changes of the pod
 
-A container writes a line when it starts, one when it ends, and, with the annotation
-`sandbox.pykruise.io/log-every` (seconds) on its pod, one each time so long has passed. A log is followed until
-that run of the container ends, or the pod is gone. `container`, `previous`, `sinceSeconds`, `sinceTime`,
-`tailLines`, `limitBytes` and `timestamps` are honoured.
+A container writes a line when it starts and one when it ends. With the annotation `sandbox.pykruise.io/log-every`
+(seconds) on its pod, it also writes one at each interval. A log is followed until that run of the container ends, or
+until the pod is deleted. `container`, `previous`, `sinceSeconds`, `sinceTime`, `tailLines`, `limitBytes` and
+`timestamps` are supported.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid, n
 from pykruise.sandbox.apiserver.requests.watches import WatchStream
 
 LOG_EVERY: Final = "sandbox.pykruise.io/log-every"
-"""Annotation of a pod: its containers write a line each time so many seconds have passed."""
+"""Annotation of a pod with the interval in seconds at which its containers write a line."""
 
 _TEXT: Final = "text/plain"
 _LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
@@ -44,30 +44,30 @@ class _Wanted(msgspec.Struct, frozen=True):
     stamps: bool
     tail: int | None
     size: int | None
-    """Bytes; None: all."""
+    """Limit in bytes; None: no limit."""
 
 
 class _Log(msgspec.Struct, frozen=True):
-    """One run of a container, as its pod's status tells of it: lines that can be counted and made one by one."""
+    """One run of a container, from its pod's status. Its lines can be counted and computed individually."""
 
     image: str
     restarts: int
     started_at: Instant
     every_s: float = 0.0
-    """How often it writes while it runs; 0: never."""
+    """Seconds between two lines while the container runs; 0: no such lines."""
     exit_code: int = 0
     ended_at: Instant | None = None
 
     def count(self, now: Instant) -> int:
-        """Lines written until now."""
-        return 1 + self._beats(now) + (self.ended_at is not None)
+        """Number of lines until now."""
+        return 1 + self._count_intervals(now) + (self.ended_at is not None)
 
-    def _beats(self, now: Instant) -> int:
+    def _count_intervals(self, now: Instant) -> int:
         until = now if self.ended_at is None else self.ended_at
         return max(0, int((until - self.started_at) // self.every_s)) if self.every_s else 0
 
     def line(self, number: int, now: Instant) -> tuple[Instant, str]:
-        """The time and text of a line; the first is 0."""
+        """Time and text of a line; the first line has number 0."""
         if number == 0:
             return self.started_at, f"{self.image} started (restarts: {self.restarts})"
         if self.ended_at is not None and number == self.count(now) - 1:
@@ -76,15 +76,15 @@ class _Log(msgspec.Struct, frozen=True):
         return self.started_at + passed_s, f"running for {passed_s:g} s"
 
     def next_at(self, now: Instant) -> Instant | None:
-        """When it writes again by itself."""
+        """Time of the next line if nothing happens; None: there is none."""
         if not self.every_s or self.ended_at is not None:
             return None
-        return self.started_at + (self._beats(now) + 1) * self.every_s
+        return self.started_at + (self._count_intervals(now) + 1) * self.every_s
 
 
 async def read_log(core: Core, call: Call) -> CallAnswer:
-    """Current content of the log. Raises Refusal: 400, 404, 422."""
-    pod, wanted = _asked(core, call)
+    """Answer with the present log. Raises Refusal: 400, 404, 422."""
+    pod, wanted = _parse_request(core, call)
     if not pod["spec"].get("nodeName"):
         return CallAnswer(204, b"", is_object=False)
     log = _log_of(pod, wanted.container, call)
@@ -93,11 +93,11 @@ async def read_log(core: Core, call: Call) -> CallAnswer:
 
 
 async def follow_log(core: Core, call: Call) -> "LogStream | CallAnswer":
-    """The log, and what is added to it from now on. 204 while the pod is on no node.
+    """Stream the log and its future lines. 204 while the pod is not assigned to a node.
 
     Raises Refusal: 400, 404, 422.
     """
-    pod, wanted = _asked(core, call)
+    pod, wanted = _parse_request(core, call)
     if not pod["spec"].get("nodeName"):
         return CallAnswer(204, b"", is_object=False)
     log = _log_of(pod, wanted.container, call)
@@ -105,7 +105,7 @@ async def follow_log(core: Core, call: Call) -> "LogStream | CallAnswer":
 
 
 class _Reader:
-    """How far a client has read a log."""
+    """Position of a client in a log."""
 
     def __init__(self, wanted: _Wanted, log: _Log, now: Instant) -> None:
         self.wanted = wanted
@@ -121,7 +121,7 @@ class _Reader:
         return self.more(self._now)
 
     def more(self, now: Instant) -> Iterator[bytes]:
-        """Lines that were written since."""
+        """Lines that were written since the last call."""
         for number in range(self._read, self.log.count(now)):
             self._read = number + 1
             at, text = self.log.line(number, now)
@@ -130,7 +130,7 @@ class _Reader:
                 yield (f"{when} {text}" if self.wanted.stamps else f"{text} at {when}").encode()
 
     def cut(self, line: bytes) -> bytes:
-        """As much of the line as `limitBytes` leaves; its line end counts."""
+        """The part of the line within `limitBytes`; the line end counts."""
         if self._left is None:
             return line
         line, self._left = line[: self._left], self._left - len(line) - 1
@@ -138,14 +138,14 @@ class _Reader:
 
     @property
     def is_full(self) -> bool:
-        """Whether all bytes that were wanted have been read."""
+        """Whether the client has read `limitBytes`."""
         return self._left is not None and self._left <= 0
 
 
 class LogStream:
-    """The lines of a log that is followed, without line ends. Read it with `batch()`, close it when done.
+    """The lines of a followed log, without line ends. Read it with `batch()`, and close it afterwards.
 
-    A line that `limitBytes` cuts is ended like the others.
+    A line that `limitBytes` cuts ends like the others.
     """
 
     content_type = _TEXT
@@ -158,7 +158,7 @@ class LogStream:
         self._is_over = reader.log.ended_at is not None
 
     async def batch(self, *, most: int = 256) -> list[bytes]:
-        """The next lines, at least one and at most so many; empty at the end."""
+        """The next lines: at least one, at most `most`; empty at the end."""
         while not self._lines:
             if self._is_over or self._reader.is_full:
                 await self.aclose()
@@ -174,7 +174,7 @@ class LogStream:
         return lines
 
     async def _wait(self) -> None:
-        """Until the pod changes or the container writes."""
+        """Wait until the pod changes or the container writes a line."""
         due = self._reader.log.next_at(self._clock())
         try:
             async with asyncio.timeout(None if due is None else max(0.0, due - self._clock())):
@@ -186,30 +186,30 @@ class LogStream:
             if kind == _DELETED or self._is_over:
                 self._is_over = True
             else:
-                self._see(decode(raw))
+                self._pod_changed(decode(raw))
         self._is_over = self._is_over or not events
 
-    def _see(self, pod: Document) -> None:
+    def _pod_changed(self, pod: Document) -> None:
         log = self._reader.log
         status = _status_of(pod, self._reader.wanted.container)
-        ended, is_over = _end_of(status, log.restarts)
+        ended, is_over = _find_end(status, log.restarts)
         self._is_over = is_over
         if ended is not None:
             self._reader.log = msgspec.structs.replace(
                 log,
                 exit_code=ended.get("exitCode") or 0,
-                ended_at=_instant(ended.get("finishedAt"), default=self._clock()),
+                ended_at=_parse_instant(ended.get("finishedAt"), default=self._clock()),
             )
 
     async def aclose(self) -> None:
-        """Stop at once. Safe to call twice; a reader that waits is released."""
+        """Stop immediately and release a waiting reader. Safe to call twice."""
         self._is_over = True
         self._lines = []
         await self._changes.aclose()
 
 
 def _changes(core: Core, call: Call) -> WatchStream:
-    """The changes of the pod from now on: each its type, a space, and the pod."""
+    """Watch the pod from now on. An event is its type, a space, and the pod."""
     entry = call.entry
     positions = {field: position for position, field in enumerate(entry.selectable)}
     return WatchStream(
@@ -228,20 +228,20 @@ def _changes(core: Core, call: Call) -> WatchStream:
     )
 
 
-# ── what is asked ────────────────────────────────────────────────────────────
+# ── requests ─────────────────────────────────────────────────────────────────
 
 
-def _asked(core: Core, call: Call) -> tuple[Document, _Wanted]:
-    """The pod, and what is wanted of its log. Raises Refusal: 400, 404, 422."""
+def _parse_request(core: Core, call: Call) -> tuple[Document, _Wanted]:
+    """Return the pod and the requested part of its log. Raises Refusal: 400, 404, 422."""
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
         raise not_found(call.entry.resource, call.name)
     pod = decode(stored.raw)
-    container = _container(pod, call)
+    container = _select_container(pod, call)
     tail, size = whole_number(call.query, "tailLines"), whole_number(call.query, "limitBytes")
     wanted = _Wanted(
         container,
-        _since(core, call),
+        _earliest_time(core, call),
         flag(call.query, "timestamps"),
         tail,
         size if size is not None and size > 0 else None,
@@ -249,8 +249,8 @@ def _asked(core: Core, call: Call) -> tuple[Document, _Wanted]:
     return pod, wanted
 
 
-def _since(core: Core, call: Call) -> Instant:
-    """The earliest time of lines that are wanted. Raises Refusal (400, 422)."""
+def _earliest_time(core: Core, call: Call) -> Instant:
+    """Earliest time of requested lines. Raises Refusal (400, 422)."""
     seconds, time = whole_number(call.query, "sinceSeconds"), call.query.get("sinceTime", "")
     result: list[Cause] = []
     if seconds is not None and time:
@@ -267,7 +267,7 @@ def _since(core: Core, call: Call) -> Instant:
         raise bad_request(str(err)) from err
 
 
-def _container(pod: Document, call: Call) -> str:
+def _select_container(pod: Document, call: Call) -> str:
     spec, pod_name = pod["spec"], call.name
     names = [each["name"] for member in _LISTS for each in spec.get(member) or ()]
     asked = call.query.get("container", "")
@@ -282,27 +282,27 @@ def _container(pod: Document, call: Call) -> str:
     return str(own[0])
 
 
-# ── what a status tells ──────────────────────────────────────────────────────
+# ── logs from a status ───────────────────────────────────────────────────────
 
 
 def _log_of(pod: Document, name: str, call: Call) -> _Log:
-    """The log of the container's present run, or of the one before. Raises Refusal (400)."""
+    """Return the log of the container's present run, or of its previous one. Raises Refusal (400)."""
     status = _status_of(pod, name)
     state, last = status.get("state") or {}, status.get("lastState") or {}
     every_s = _every_s(pod)
     if flag(call.query, "previous"):
         if not last.get("terminated"):
             raise bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
-        return _log(last["terminated"], status, every_s)
+        return _build_log(last["terminated"], status, every_s)
     result = state.get("running") or state.get("terminated")
     if not result:
         reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
         raise bad_request(f'container "{name}" in pod "{call.name}" is waiting to start: {reason}')
-    return _log(result, status, every_s)
+    return _build_log(result, status, every_s)
 
 
-def _log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) -> _Log:
-    started_at = _instant(state.get("startedAt"), default=0.0)
+def _build_log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) -> _Log:
+    started_at = _parse_instant(state.get("startedAt"), default=0.0)
     has_ended = "exitCode" in state
     return _Log(
         image=status.get("image") or "",
@@ -310,12 +310,12 @@ def _log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) ->
         started_at=started_at,
         every_s=every_s,
         exit_code=state.get("exitCode") or 0,
-        ended_at=_instant(state.get("finishedAt"), default=started_at) if has_ended else None,
+        ended_at=_parse_instant(state.get("finishedAt"), default=started_at) if has_ended else None,
     )
 
 
-def _end_of(status: Mapping[str, Any], restarts: int) -> tuple[Mapping[str, Any] | None, bool]:
-    """How the run ended that this many restarts came before, as far as that is known, and whether it did."""
+def _find_end(status: Mapping[str, Any], restarts: int) -> tuple[Mapping[str, Any] | None, bool]:
+    """Return the end of the run with this number of earlier restarts, if it is known, and whether the run has ended."""
     state, last = status.get("state") or {}, status.get("lastState") or {}
     later = (status.get("restartCount") or 0) - restarts
     if later == 0 and "running" in state:
@@ -346,7 +346,7 @@ def _every_s(pod: Document) -> float:
     return seconds if _SHORTEST_S <= seconds < _FOREVER_S else 0.0
 
 
-def _instant(text: Any, *, default: Instant) -> Instant:
+def _parse_instant(text: Any, *, default: Instant) -> Instant:
     try:
         return parse_time(text) if isinstance(text, str) else default
     except ValueError:

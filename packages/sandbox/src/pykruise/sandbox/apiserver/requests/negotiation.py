@@ -26,7 +26,7 @@ from pykruise.sandbox.apiserver.requests.statuses import (
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 BODY_LIMIT: Final = 3 * 1024 * 1024
-"""Bytes of a request body, as a real API server has it."""
+"""Largest request body in bytes, as on a real API server."""
 
 _OFFERED: Final = (JSON, YAML, "application/vnd.kubernetes.protobuf")
 _TYPE_META: Final = (
@@ -34,11 +34,11 @@ _TYPE_META: Final = (
 )
 _NO_KIND: Final = "couldn't get version/kind; json parse error: "
 _DEEPEST: Final = 200
-"""Levels of nesting that are read; deeper documents could exhaust the stack of the code that walks them."""
+"""Deepest nesting that is accepted; a deeper document could exhaust the stack of the code that walks it."""
 
 
 class Form(msgspec.Struct, frozen=True):
-    """How objects are to be shown."""
+    """Form in which objects are shown."""
 
     shows: str = "object"
     """`object`, `table` or `metadata` (PartialObjectMetadata)."""
@@ -50,12 +50,12 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether objects are shown as they are."""
+        """Whether objects are shown unchanged."""
         return self.shows == "object"
 
     @property
     def name(self) -> str:
-        """Equal for forms that look the same."""
+        """Name of the form; forms with the same output have the same name."""
         return "" if self.is_plain else f"{self.shows}/{self.version}/{self.include}"
 
 
@@ -63,24 +63,24 @@ PLAIN: Final = Form()
 
 
 def form_of(headers: Mapping[str, str], query: Mapping[str, str], *, custom: bool = False) -> Form:
-    """The first form asked for that can be made; `custom`: of a custom resource.
+    """Return the first requested form that is supported; `custom`: for a custom resource.
 
-    Raises Refusal (406) when there is none.
+    Raises Refusal (406) when none is supported.
     """
     accept = headers.get("accept") or JSON
     if accept in (JSON, "*/*"):
         return PLAIN
-    for media, params in _clauses(accept):
+    for media, params in _parse_accept(accept):
         if media not in (JSON, YAML, "*/*", "application/*"):
             continue
-        form = _form(params, query)
+        form = _parse_form(params, query)
         if form is not None:
             return msgspec.structs.replace(form, yaml=True) if media == YAML else form
     raise not_acceptable(_OFFERED) if custom else no_representation(_OFFERED)
 
 
-def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Media types with their parameters, the preferred ones first."""
+def _parse_accept(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the media types with their parameters, the preferred ones first."""
     clauses = []
     for position, clause in enumerate(accept[:4096].split(",")):
         media, *rest = (part.strip() for part in clause.split(";"))
@@ -94,7 +94,7 @@ def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
         yield media, params
 
 
-def _form(params: Mapping[str, str], query: Mapping[str, str]) -> Form | None:
+def _parse_form(params: Mapping[str, str], query: Mapping[str, str]) -> Form | None:
     wanted = params.get("as", "")
     if not wanted:
         return PLAIN
@@ -115,9 +115,9 @@ def _form(params: Mapping[str, str], query: Mapping[str, str]) -> Form | None:
 
 
 def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> Document:
-    """The document in a request's body; `what` is the kind it should be, for the message.
+    """Read the document in a request's body. `what` is the expected kind, for the message.
 
-    Raises Refusal: 400 for what cannot be read, 413, 415.
+    Raises Refusal: 400 for an invalid body, 413, 415.
     """
     data = body or b""
     if len(data) > BODY_LIMIT:
@@ -142,9 +142,9 @@ def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> D
 
 
 def parse_json(data: bytes, *, prefix: str = "", sums_up: bool = False) -> Any:
-    """Any JSON value. Raises Refusal (400) for what is not JSON or is nested beyond reason.
+    """Parse any JSON value. Raises Refusal (400) when the data is not JSON or is nested too deep.
 
-    `sums_up`: the message about what is not JSON shows how it begins.
+    `sums_up`: whether the message about invalid JSON shows the beginning of the data.
     """
     try:
         value = orjson.loads(data)
@@ -156,7 +156,7 @@ def parse_json(data: bytes, *, prefix: str = "", sums_up: bool = False) -> Any:
 
 
 def _json_error(data: bytes, err: orjson.JSONDecodeError) -> str:
-    """Error in the words of a Go decoder."""
+    """Describe the error in the words of a Go decoder."""
     text = data.decode("utf-8", "replace")
     if err.pos >= len(text.rstrip()) or "end of data" in err.msg:
         return "unexpected end of JSON input"
@@ -169,7 +169,9 @@ def _go_character(character: str) -> str:
 
 
 def _check_depth(data: bytes, value: Any) -> None:
-    """Refuse what is nested too deep. Few brackets cannot nest deep, so most documents are not walked."""
+    """Refuse a value that is nested too deep. Documents with few brackets are not walked, since they cannot nest
+    deep.
+    """
     if data.count(b"{") + data.count(b"[") <= _DEEPEST:
         return
     level = [value]
@@ -194,7 +196,7 @@ def _parse_yaml(data: bytes, what: str) -> Any:
 
 
 def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
-    """Any value of YAML, which JSON is too. Raises Refusal (400)."""
+    """Parse any YAML value; JSON is YAML, too. Raises Refusal (400)."""
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -206,7 +208,7 @@ def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
         text = data.decode()
         _check_yaml(text)
         value = yaml.load(text, Loader=yaml.CSafeLoader)
-        # Through JSON, so that dates and other things YAML knows become what a JSON document could say.
+        # Encoded as JSON, so that dates and other YAML types become values that JSON has.
         return parse_json(orjson.dumps(value))
     except yaml.MarkedYAMLError as err:
         line = max(1, err.problem_mark.line) if err.problem_mark is not None else 1
@@ -216,10 +218,10 @@ def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
 
 
 def _check_yaml(text: str) -> None:
-    """Refuse what could bring a reader down, before anything is built.
+    """Refuse YAML that could exhaust a reader's resources, before anything is built.
 
-    Aliases multiply (a few lines of them can stand for gigabytes), and the library composes nodes recursively
-    in C, where a deep document overruns the stack of the whole process.
+    Aliases multiply (a few lines can expand to gigabytes), and the library composes nodes recursively in C, where a
+    deep document overflows the stack of the whole process.
     """
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
@@ -234,7 +236,7 @@ def _check_yaml(text: str) -> None:
 
 
 def to_yaml(body: bytes) -> bytes:
-    """A JSON answer as YAML."""
+    """Convert a JSON answer to YAML."""
     text: str = yaml.dump(orjson.loads(body), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
     return text.encode()
 

@@ -1,10 +1,10 @@
-"""OpenAPI v3: the shape of everything served, for `kubectl explain`, `apply` and field validation.
+"""OpenAPI v3: the schemas of all served kinds, for `kubectl explain`, `apply` and field validation.
 
     path + Catalog ──▶ openapi_answer() ──▶ JSON of /openapi/v3 (the index) or /openapi/v3/<group-version>
 
-Built-in kinds: their fields and types come from kube/data/types.json, their merge keys and list types from
-kube/data/merge_keys.json (there are no descriptions). Custom resources: the schema their CRD gives, with
-apiVersion, kind and metadata added. OpenAPI v2 is an empty document. Pure.
+Built-in kinds get their fields and types from kube/data/types.json, and their merge keys and list types from
+kube/data/merge_keys.json (there are no descriptions). Custom resources have the schema of their CRD, with apiVersion,
+kind and metadata added. OpenAPI v2 is an empty document. Pure.
 """
 
 import hashlib
@@ -25,15 +25,15 @@ _REF: Final = "#/components/schemas/"
 
 
 def openapi_answer(path: str, catalog: Catalog) -> bytes | None:
-    """The JSON at an OpenAPI path, or None when there is nothing."""
+    """Return the JSON at an OpenAPI path; None when there is no document."""
     trimmed = path.rstrip("/")
     if trimmed == _ROOT:
-        return orjson.dumps(_index(catalog))
+        return orjson.dumps(_build_index(catalog))
     match trimmed.removeprefix(f"{_ROOT}/").split("/"):
         case ["api", version]:
-            return _document(catalog, "", version)
+            return _build_document(catalog, "", version)
         case ["apis", group, version] if group:
-            return _document(catalog, group, version)
+            return _build_document(catalog, group, version)
     return None
 
 
@@ -41,31 +41,31 @@ V2_MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 
 
 def openapi_v2_answer(minor: str) -> bytes:
-    """OpenAPI v2 in protobuf, the only form kubectl reads it in: a document that describes nothing.
+    """Return OpenAPI v2 in protobuf, the only form in which kubectl reads it: a document without definitions.
 
-    kubectl asks for it when v3 does not know a kind. When v2 does not either, it goes on and says that
-    there is no such kind; without a document it would give up and say that validation is not possible.
+    kubectl requests it when v3 does not have a kind. If v2 does not have the kind either, kubectl continues and
+    reports that the kind does not exist. Without a document it would stop and report that validation is not possible.
     """
-    info = _protobuf(1, b"Kubernetes") + _protobuf(2, version_of(minor)["gitVersion"].encode())
-    return _protobuf(1, b"2.0") + _protobuf(2, info)
+    info = _encode_field(1, b"Kubernetes") + _encode_field(2, version_of(minor)["gitVersion"].encode())
+    return _encode_field(1, b"2.0") + _encode_field(2, info)
 
 
-def _protobuf(number: int, value: bytes) -> bytes:
+def _encode_field(number: int, value: bytes) -> bytes:
     return bytes([number << 3 | 2, len(value)]) + value
 
 
-def _index(catalog: Catalog) -> Document:
+def _build_index(catalog: Catalog) -> Document:
     paths = {}
     for group in catalog.groups():
         for version in catalog.versions(group):
             name = f"apis/{group}/{version}" if group else f"api/{version}"
-            digest = _digest(catalog.resources(group, version), catalog.minor)
-            # Clients keep a document as long as its hash stays, so it must change with the schemas.
+            digest = _compute_digest(catalog.resources(group, version), catalog.minor)
+            # Clients cache a document as long as its hash stays the same, so the hash must change with the schemas.
             paths[name] = {"serverRelativeURL": f"{_ROOT}/{name}?hash={digest}"}
     return {"paths": paths}
 
 
-def _digest(entries: Iterable[CatalogEntry], minor: str) -> str:
+def _compute_digest(entries: Iterable[CatalogEntry], minor: str) -> str:
     digest = hashlib.sha256(version_of(minor)["gitVersion"].encode())
     for entry in entries:
         digest.update(f"{entry.resource} {sorted(entry.subresources)}".encode())
@@ -73,15 +73,15 @@ def _digest(entries: Iterable[CatalogEntry], minor: str) -> str:
     return digest.hexdigest().upper()
 
 
-def _document(catalog: Catalog, group: str, version: str) -> bytes | None:
+def _build_document(catalog: Catalog, group: str, version: str) -> bytes | None:
     entries = catalog.resources(group, version)
     if not entries:
         return None
     paths: Document = {}
     schemas: Document = {}
     for entry in entries:
-        paths |= _paths(entry)
-        schemas |= _schemas(entry, catalog.minor)
+        paths |= _build_paths(entry)
+        schemas |= _build_schemas(entry, catalog.minor)
     _add_referenced(schemas, catalog.minor)
     return orjson.dumps(
         {
@@ -110,16 +110,16 @@ _WRITES: Final = ("create", "update", "patch")
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
-def _paths(entry: CatalogEntry) -> Document:
+def _build_paths(entry: CatalogEntry) -> Document:
     resource = entry.resource
     collection = resource.path("{namespace}" if resource.namespaced else "").replace("%7B", "{")
     collection = collection.replace("%7D", "}")
     paths = {
-        collection: _path(entry, _ON_COLLECTION, entry.verbs),
-        f"{collection}/{{name}}": _path(entry, _ON_OBJECT, entry.verbs),
+        collection: _build_path(entry, _ON_COLLECTION, entry.verbs),
+        f"{collection}/{{name}}": _build_path(entry, _ON_OBJECT, entry.verbs),
     }
     for subresource in entry.subresources.values():
-        operations = _path(entry, (*_ON_OBJECT, "create"), subresource.verbs)
+        operations = _build_path(entry, (*_ON_OBJECT, "create"), subresource.verbs)
         kind = {"group": subresource.group, "kind": subresource.kind, "version": subresource.version}
         for operation in operations.values():
             if isinstance(operation, dict):
@@ -128,18 +128,18 @@ def _paths(entry: CatalogEntry) -> Document:
     return {path: operations for path, operations in paths.items() if len(operations) > 1}
 
 
-def _path(entry: CatalogEntry, wanted: Sequence[str], verbs: Sequence[str]) -> Document:
+def _build_path(entry: CatalogEntry, wanted: Sequence[str], verbs: Sequence[str]) -> Document:
     names = ["name"] if "get" in wanted else []
     names += ["namespace"] if entry.resource.namespaced else []
-    path: Document = {"parameters": [_parameter(name, "path") for name in names]}
+    path: Document = {"parameters": [_build_parameter(name, "path") for name in names]}
     for verb in wanted:
         if verb in verbs:
             method, action = _OPERATIONS[verb]
-            path[method] = _operation(entry, verb, action)
+            path[method] = _build_operation(entry, verb, action)
     return path
 
 
-def _operation(entry: CatalogEntry, verb: str, action: str) -> Document:
+def _build_operation(entry: CatalogEntry, verb: str, action: str) -> Document:
     resource = entry.resource
     reference = {"$ref": f"{_REF}{_schema_name(entry)}"}
     operation: Document = {
@@ -149,15 +149,15 @@ def _operation(entry: CatalogEntry, verb: str, action: str) -> Document:
         "x-kubernetes-group-version-kind": _kind_of(entry),
     }
     if verb in _WRITES:
-        operation["parameters"] = [_parameter(name, "query") for name in _WRITE_PARAMETERS]
+        operation["parameters"] = [_build_parameter(name, "query") for name in _WRITE_PARAMETERS]
         if verb == "patch":
-            operation["parameters"].append(_parameter("force", "query", kind="boolean"))
+            operation["parameters"].append(_build_parameter("force", "query", kind="boolean"))
         else:
             operation["requestBody"] = {"content": {"*/*": {"schema": reference}}}
     return operation
 
 
-def _parameter(name: str, place: str, *, kind: str = "string") -> Document:
+def _build_parameter(name: str, place: str, *, kind: str = "string") -> Document:
     parameter: Document = {"name": name, "in": place, "schema": {"type": kind, "uniqueItems": True}}
     return {**parameter, "required": True} if place == "path" else parameter
 
@@ -177,9 +177,9 @@ def _schema_name(entry: CatalogEntry) -> str:
     return f"{reversed_group}.{entry.resource.version}.{entry.resource.kind}"
 
 
-def _schemas(entry: CatalogEntry, minor: str) -> Document:
+def _build_schemas(entry: CatalogEntry, minor: str) -> Document:
     name = _schema_name(entry)
-    schema = dict(_custom_schema(entry) if entry.is_custom else _definition(name, minor))
+    schema = dict(_custom_schema(entry) if entry.is_custom else _build_definition(name, minor))
     schema["x-kubernetes-group-version-kind"] = [_kind_of(entry)]
     if "list" not in entry.verbs:
         return {name: schema}
@@ -210,16 +210,16 @@ def _custom_schema(entry: CatalogEntry) -> Document:
     return schema
 
 
-def _definition(name: str, minor: str) -> Document:
+def _build_definition(name: str, minor: str) -> Document:
     for kind, named in _NAMED.items():
         if named == name:
             return dict(_DEFINITIONS_OF_NAMED[kind])
     fields = fields_of(name, minor)
     if fields is None:
-        # A kind known by name only (such as ComponentStatus): anything goes.
+        # Only the name of the kind is known (such as ComponentStatus), so any field is allowed.
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     directives = read_series("merge_keys", minor).get(name, {})
-    properties = {field: _property(facts, directives.get(field, {})) for field, facts in fields.items()}
+    properties = {field: _build_property(facts, directives.get(field, {})) for field, facts in fields.items()}
     schema: Document = {"type": "object", "properties": dict(sorted(properties.items()))}
     required = [field for field, facts in fields.items() if not facts.omits_empty]
     if required:
@@ -233,7 +233,7 @@ _NAMED: Final[Mapping[str, str]] = {
     "quantity": "io.k8s.apimachinery.pkg.api.resource.Quantity",
     "time": f"{_META}.Time",
 }
-"""Scalars that have a definition of their own, which `kubectl explain` shows by name."""
+"""Scalars with a definition of their own, which `kubectl explain` shows by name."""
 
 _DEFINITIONS_OF_NAMED: Final[Mapping[str, Document]] = {
     "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
@@ -253,7 +253,7 @@ _SCALARS: Final[Mapping[str, Document]] = {
 }
 
 
-def _property(facts: BuiltinField, directives: Mapping[str, Any]) -> Document:
+def _build_property(facts: BuiltinField, directives: Mapping[str, Any]) -> Document:
     schema = _of_kind(facts.kind)
     for directive, extension in _EXTENSIONS.items():
         if directive in directives:
@@ -285,22 +285,22 @@ def _of_kind(kind: str) -> Document:
 
 
 def _add_referenced(schemas: Document, minor: str) -> None:
-    """Add every definition that is referred to, and what those refer to."""
-    waiting = [name for schema in schemas.values() for name in _references(schema)]
+    """Add every definition that a schema refers to, and recursively those that they refer to."""
+    waiting = [name for schema in schemas.values() for name in _find_references(schema)]
     while waiting:
         name = waiting.pop()
         if name not in schemas:
-            schemas[name] = _definition(name, minor)
-            waiting.extend(_references(schemas[name]))
+            schemas[name] = _build_definition(name, minor)
+            waiting.extend(_find_references(schemas[name]))
 
 
-def _references(schema: Any) -> Iterator[str]:
+def _find_references(schema: Any) -> Iterator[str]:
     if isinstance(schema, Mapping):
         for key, value in schema.items():
             if key == "$ref" and isinstance(value, str):
                 yield value.removeprefix(_REF)
             else:
-                yield from _references(value)
+                yield from _find_references(value)
     elif isinstance(schema, list):
         for item in schema:
-            yield from _references(item)
+            yield from _find_references(item)

@@ -1,9 +1,9 @@
-"""The patch in a request's body, understood and applied.
+"""The patch in a request's body: reading and applying it.
 
 Content-Type, body ──▶ read_patch() ──▶ Wanted.apply(document) ──▶ document
 
-Pure. The patches themselves are kube.patches; this says which a resource takes and what a failure is to a
-client.
+Pure. kube.patches implements the patches; this module decides which types a resource accepts, and turns failures into
+refusals.
 """
 
 import logging
@@ -38,16 +38,16 @@ _ALWAYS_READ = ("apiVersion", "kind")
 
 
 class WantedPatch(msgspec.Struct, frozen=True):
-    """A patch of one type, with the definition that strategic merges go by."""
+    """A patch of one type, with the definition for strategic merges."""
 
     kind: PatchType
     value: Any
     definition: str
 
     def apply(self, doc: Document) -> Document:
-        """The patched document; the one that is given is used up.
+        """Return the patched document; the given document must not be used afterwards.
 
-        Raises Refusal (400, 413, 422) when the patch does not fit.
+        Raises Refusal (400, 413, 422) when the patch cannot be applied.
         """
         try:
             match self.kind:
@@ -58,15 +58,15 @@ class WantedPatch(msgspec.Struct, frozen=True):
                 case _ if has_definition(self.definition):
                     return apply_strategic_merge(doc, self.value, definition=self.definition, uses_up=True)
                 case _:
-                    # A kind without lists (Scale) has nothing that the two merges see differently.
+                    # For a kind without lists (Scale), both merge patches have the same result.
                     return apply_merge_patch(doc, self.value)
         except PatchError as err:
-            _refuse(err)
+            _raise_refusal(err)
         except RecursionError as err:
             raise bad_request("the patch is nested too deep") from err
 
     def untouched(self, doc: Document) -> Iterable[str]:
-        """The members of the document that the patch surely leaves as they are."""
+        """Members of the document that the patch certainly does not change."""
         if self.kind is PatchType.JSON or any(name.startswith("$") for name in self.value):
             return ()
         return [name for name in doc if name not in self.value and name not in _ALWAYS_READ]
@@ -74,18 +74,18 @@ class WantedPatch(msgspec.Struct, frozen=True):
 
 def is_apply(call: Call) -> bool:
     """Whether a PATCH is a server-side apply (applying.py)."""
-    return call.method == "PATCH" and _media(call) == PatchType.APPLY
+    return call.method == "PATCH" and _media_type(call) == PatchType.APPLY
 
 
-def _media(call: Call) -> str:
+def _media_type(call: Call) -> str:
     return (call.headers.get("content-type") or "").partition(";")[0].strip()
 
 
 def read_patch(call: Call, definition: str) -> WantedPatch:
-    """The patch of the call. An empty `definition` knows no strategic merge. Raises Refusal: 400, 413, 415,
-    422.
+    """Read the patch of the call. Without a `definition`, strategic merges are not supported. Raises Refusal: 400,
+    413, 415, 422.
     """
-    media = _media(call)
+    media = _media_type(call)
     taken = [PatchType.JSON, PatchType.MERGE, *([PatchType.STRATEGIC] if definition else [])]
     if media == PatchType.APPLY:
         raise unsupported_media_type([*map(str, taken)])
@@ -110,7 +110,7 @@ def read_patch(call: Call, definition: str) -> WantedPatch:
     return WantedPatch(kind, value, definition)
 
 
-def _refuse(err: PatchError) -> NoReturn:
+def _raise_refusal(err: PatchError) -> NoReturn:
     match err.code:
         case 400:
             raise bad_request(str(err)) from err

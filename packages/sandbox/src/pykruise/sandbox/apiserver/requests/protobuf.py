@@ -1,9 +1,9 @@
-"""Kubernetes' protobuf, read: kubectl and other Go clients send built-in kinds in it.
+r"""Decoder for Kubernetes' protobuf, in which kubectl and other Go clients send built-in kinds.
 
-    body that begins with "k8s\\0" ──▶ to_document() ──▶ the same object as a JSON document
+    body that begins with "k8s\0" ──▶ to_document() ──▶ the same object as a JSON document
 
-Only reading is needed: clients that send protobuf take JSON answers. The numbers of the fields are facts in
-data/protobuf.json; their kinds are the same as in JSON (kube/data/types.json). Pure.
+No encoder is needed, because clients that send protobuf accept JSON answers. data/protobuf.json has the field
+numbers; the types are the same as in JSON (kube/data/types.json). Pure.
 """
 
 import base64
@@ -29,15 +29,15 @@ class ProtobufError(ValueError):
 
 
 def to_document(body: bytes) -> Document:
-    """The document in a protobuf body. Raises ProtobufError."""
+    """Decode the document in a protobuf body. Raises ProtobufError."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message: the prefix is missing")
     try:
-        envelope = dict(_members(body[len(_MAGIC) :]))
-        type_meta = dict(_members(_bytes_of(envelope.get(1, b""))))
+        envelope = dict(_read_members(body[len(_MAGIC) :]))
+        type_meta = dict(_read_members(_bytes_of(envelope.get(1, b""))))
         api_version = _bytes_of(type_meta.get(1, b"")).decode()
         kind = _bytes_of(type_meta.get(2, b"")).decode()
-        document = _message(_definition_of(api_version, kind), _bytes_of(envelope.get(2, b"")))
+        document = _read_message(_definition_of(api_version, kind), _bytes_of(envelope.get(2, b"")))
     except (UnicodeDecodeError, IndexError, struct.error, RecursionError) as err:
         raise ProtobufError(f"the protobuf message is malformed: {err}") from err
     return {"kind": kind, "apiVersion": api_version, **document}
@@ -48,16 +48,16 @@ def _definition_of(api_version: str, kind: str) -> str:
     candidates = [f"io.k8s.api.{(group or 'core').partition('.')[0]}.{version}.{kind}"]
     if group == "apiextensions.k8s.io":
         candidates = [f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{kind}"]
-    # Options of a request belong to every group, in the version of that group or in v1.
+    # Options of a request exist in every group, in the group's version or in v1.
     candidates.append(f"{_META}.{kind}")
     for name in candidates:
-        if name in _numbers():
+        if name in _field_numbers():
             return name
     raise ProtobufError(f'no kind "{kind}" is registered for version "{api_version}"')
 
 
 @cache
-def _numbers() -> Mapping[str, Mapping[int, str]]:
+def _field_numbers() -> Mapping[str, Mapping[int, str]]:
     result = orjson.loads(package_data("pykruise.sandbox", "protobuf.json"))
     return {
         definition: {int(number): name for number, name in fields.items()}
@@ -68,7 +68,7 @@ def _numbers() -> Mapping[str, Mapping[int, str]]:
 # --- the wire format ---
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[position]
@@ -81,18 +81,18 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
             raise ProtobufError("the protobuf message is malformed: a number is too long")
 
 
-def _members(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Field numbers with their raw values: varints as numbers, everything else as bytes."""
+def _read_members(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield field numbers with their raw values: varints as numbers, all others as bytes."""
     position = 0
     while position < len(data):
-        tag, position = _varint(data, position)
+        tag, position = _read_varint(data, position)
         number, wire = tag >> 3, tag & 7
         if wire == 0:
-            value, position = _varint(data, position)
+            value, position = _read_varint(data, position)
             yield number, value
             continue
         if wire == 2:
-            length, position = _varint(data, position)
+            length, position = _read_varint(data, position)
         elif wire in (1, 5):
             length = 8 if wire == 1 else 4
         else:
@@ -109,7 +109,7 @@ def _bytes_of(value: int | bytes) -> bytes:
     raise ProtobufError("the protobuf message is malformed: a number where bytes belong")
 
 
-def _signed(value: int | bytes) -> int:
+def _to_signed(value: int | bytes) -> int:
     if isinstance(value, bytes):
         raise ProtobufError("the protobuf message is malformed: bytes where a number belongs")
     return value - (1 << 64) if value >= 1 << 63 else value
@@ -118,51 +118,51 @@ def _signed(value: int | bytes) -> int:
 # --- messages ---
 
 
-def _message(definition: str, data: bytes) -> Document:
+def _read_message(definition: str, data: bytes) -> Document:
     document: Document = {}
     _read_into(document, definition, data, fields_of(definition) or {})
     return document
 
 
 def _read_into(document: Document, definition: str, data: bytes, kinds: Mapping[str, BuiltinField]) -> None:
-    numbers = _numbers().get(definition, {})
-    for number, value in _members(data):
+    numbers = _field_numbers().get(definition, {})
+    for number, value in _read_members(data):
         name = numbers.get(number)
         if name is None:
-            continue  # a newer client's field
+            continue  # a field of a newer client
         if name.startswith("<"):
-            # Fields that JSON shows inline are a message of their own here (a volume's source).
+            # Fields that JSON shows inline are a separate message here (a volume's source).
             _read_into(document, name[1:], _bytes_of(value), kinds)
         elif name in kinds:
-            _put(document, name, kinds[name].kind.lstrip("*"), value)
+            _put_field(document, name, kinds[name].kind.lstrip("*"), value)
 
 
-def _put(document: Document, name: str, kind: str, value: int | bytes) -> None:
+def _put_field(document: Document, name: str, kind: str, value: int | bytes) -> None:
     if kind.startswith("[]"):
-        document.setdefault(name, []).append(_value(kind[2:].lstrip("*"), value))
+        document.setdefault(name, []).append(_read_value(kind[2:].lstrip("*"), value))
     elif kind.startswith("{}"):
-        entry = dict(_members(_bytes_of(value)))
+        entry = dict(_read_members(_bytes_of(value)))
         key = _bytes_of(entry.get(1, b"")).decode()
         inner = kind[2:].lstrip("*")
         document.setdefault(name, {})[key] = _map_value(inner, entry.get(2))
     else:
-        document[name] = _value(kind, value)
+        document[name] = _read_value(kind, value)
 
 
 def _map_value(kind: str, value: int | bytes | None) -> Any:
     if kind.startswith("[]"):
-        # A map of lists wraps each list in a message (ExtraValue).
-        items = _members(_bytes_of(value)) if value is not None else ()
-        return [_value(kind[2:], item) for _, item in items]
-    return _value(kind, b"" if value is None else value)
+        # A map of lists has a message around each list (ExtraValue).
+        items = _read_members(_bytes_of(value)) if value is not None else ()
+        return [_read_value(kind[2:], item) for _, item in items]
+    return _read_value(kind, b"" if value is None else value)
 
 
-def _value(kind: str, value: int | bytes) -> Any:
+def _read_value(kind: str, value: int | bytes) -> Any:
     match kind:
         case "string":
             return _bytes_of(value).decode()
         case "int32" | "int64":
-            return _signed(value)
+            return _to_signed(value)
         case "bool":
             return bool(value)
         case "float64":
@@ -170,34 +170,34 @@ def _value(kind: str, value: int | bytes) -> Any:
         case "bytes":
             return base64.b64encode(_bytes_of(value)).decode()
         case "time" | "microtime":
-            return _time(_bytes_of(value), micro=kind == "microtime")
+            return _read_time(_bytes_of(value), micro=kind == "microtime")
         case "quantity":
-            return _bytes_of(dict(_members(_bytes_of(value))).get(1, b"0")).decode()
+            return _bytes_of(dict(_read_members(_bytes_of(value))).get(1, b"0")).decode()
         case "intOrString":
             return _int_or_string(_bytes_of(value))
         case "any" | "object":
             return _json_inside(_bytes_of(value))
-    return _message(kind, _bytes_of(value))
+    return _read_message(kind, _bytes_of(value))
 
 
-def _time(data: bytes, *, micro: bool) -> str | None:
-    members = dict(_members(data))
-    seconds, nanos = _signed(members.get(1, 0)), _signed(members.get(2, 0))
+def _read_time(data: bytes, *, micro: bool) -> str | None:
+    members = dict(_read_members(data))
+    seconds, nanos = _to_signed(members.get(1, 0)), _to_signed(members.get(2, 0))
     if not members:
         return None
     return format_micro_time(seconds + nanos / 1e9) if micro else format_time(seconds)
 
 
 def _int_or_string(data: bytes) -> int | str:
-    members = dict(_members(data))
+    members = dict(_read_members(data))
     if members.get(1, 0) == 1:
         return _bytes_of(members.get(3, b"")).decode()
-    return _signed(members.get(2, 0))
+    return _to_signed(members.get(2, 0))
 
 
 def _json_inside(data: bytes) -> Any:
-    """Free-form values travel as JSON text in a message of one field."""
-    raw = _bytes_of(dict(_members(data)).get(1, b"null"))
+    """Decode a free-form value: JSON text in a message with one field."""
+    raw = _bytes_of(dict(_read_members(data)).get(1, b"null"))
     try:
         return orjson.loads(raw or b"null")
     except orjson.JSONDecodeError as err:

@@ -1,9 +1,9 @@
-"""GET: one object, a page of many, or a watch.
+"""GET: one object, a page of a list, or a watch.
 
 Call ──▶ get() / list_page() / watch() ──▶ stored bytes, joined; decoded only for tables and metadata forms
 
-A list is a snapshot at one revision; a continue token names the revision and where to go on, so that later
-pages belong to the same snapshot until it is compacted away (410).
+A list is a snapshot at one revision. A continue token has the revision and the position of the next page, so that
+later pages belong to the same snapshot until it is compacted (410).
 """
 
 import base64
@@ -48,7 +48,7 @@ _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
 async def get(core: Core, call: Call) -> CallAnswer:
-    """The object. `resourceVersion` may ask that it is not older than a revision. Raises Refusal."""
+    """Answer with one object. It must not be older than the request's `resourceVersion`. Raises Refusal."""
     asked = _revision(call)
     if asked > core.storage.revision:
         raise too_large_resource_version(asked, core.storage.revision)
@@ -59,20 +59,20 @@ async def get(core: Core, call: Call) -> CallAnswer:
 
 
 async def list_page(core: Core, call: Call) -> CallAnswer:
-    """A list, or a page of it. Raises Refusal."""
+    """Answer with a list, or with a page of it. Raises Refusal."""
     _check_list_options(call)
-    whole_number(call.query, "timeoutSeconds")  # nothing here takes that long, but it must be a number
+    whole_number(call.query, "timeoutSeconds")  # no list takes that long, but the value must be a number
     selection = selection_of(call.entry, call.query)
     limit = whole_number(call.query, "limit") or 0
-    page, start = _first_page(core, call, limit)
+    page, start = _scan_first_page(core, call, limit)
     items, last, more = _select(core, call, selection, page, max(limit, 0))
     token = ""
     remaining: int | None = None
     if more:
-        token = _token(page.revision, f"{last.path}\0" if last else start)
-        # With a selector it is not known how many of the rest are meant.
+        token = _build_token(page.revision, f"{last.path}\0" if last else start)
+        # With a selector, the number of remaining objects that match is unknown.
         remaining = more if selection.is_everything else None
-    raws = await _shown(core, call, items)
+    raws = await _render_items(core, call, items)
     if not call.form.is_plain:
         body = list_in_form(
             call.entry,
@@ -88,7 +88,7 @@ async def list_page(core: Core, call: Call) -> CallAnswer:
     return CallAnswer(200, body, is_object=False)
 
 
-async def _shown(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]:
+async def _render_items(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]:
     entry = call.entry
     if entry.converter is None:
         raws = [relabel(stored.raw, entry.api_version) for stored in items]
@@ -101,8 +101,8 @@ async def _shown(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]
     return [show(entry, raw, stored) for raw, stored in zip(raws, items, strict=True)]
 
 
-def _first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
-    """The page that the request's continue token, resourceVersion and limit mean, and where it starts."""
+def _scan_first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
+    """Return the page for the request's continue token, resourceVersion and limit, and its start."""
     token = call.query.get("continue", "")
     asked = _revision(call)
     current = core.storage.revision
@@ -116,7 +116,9 @@ def _first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
             raise bad_request("continue key is not valid: its resource version has not been reached")
     elif asked > current:
         raise too_large_resource_version(asked, current)
-    elif asked and (call.query.get("resourceVersionMatch") == "Exact" or (limit > 0 and not _match(call))):
+    elif asked and (
+        call.query.get("resourceVersionMatch") == "Exact" or (limit > 0 and not _version_match(call))
+    ):
         exact = asked
     try:
         page = core.storage.scan(
@@ -128,21 +130,21 @@ def _first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
         )
     except Compacted as err:
         if token:
-            raise continue_token_expired(_token(-1, start)) from err
+            raise continue_token_expired(_build_token(-1, start)) from err
         raise expired("The resourceVersion for the provided list is too old.") from err
     except FutureRevision as err:  # pragma: no cover  (checked above)
         raise too_large_resource_version(exact, current) from err
     return page, start
 
 
-def _match(call: Call) -> str:
+def _version_match(call: Call) -> str:
     return call.query.get("resourceVersionMatch", "")
 
 
 def _select(
     core: Core, call: Call, selection: Selection, page: Page, limit: int
 ) -> tuple[list[Stored], Stored | None, int]:
-    """Up to `limit` objects that are meant, the last object looked at, and how many were not looked at."""
+    """Return up to `limit` matching objects, the last object that was checked, and the number of unchecked objects."""
     if selection.is_everything:
         return list(page.items), page.items[-1] if page.items else None, page.following
     result: list[Stored] = []
@@ -154,7 +156,7 @@ def _select(
                     return result, stored, len(page.items) - position - 1 + page.following
         if not page.following:
             return result, None, 0
-        # As a real API server does, go on until the page is full: selectors do not make short pages.
+        # Continue until the page is full, as a real API server does: selectors do not make pages shorter.
         page = core.storage.scan(
             call.entry.shelf,
             namespace=call.namespace,
@@ -166,7 +168,7 @@ def _select(
 
 def _check_list_options(call: Call) -> None:
     query = call.query
-    match = _match(call)
+    match = _version_match(call)
     options: list[Cause] = []
     if match:
         field = "resourceVersionMatch"
@@ -190,7 +192,7 @@ def _check_list_options(call: Call) -> None:
 
 def _check_watch_options(call: Call) -> None:
     query = call.query
-    match = _match(call)
+    match = _version_match(call)
     field = "resourceVersionMatch"
     options: list[Cause] = []
     initial = "sendInitialEvents" in query
@@ -212,11 +214,10 @@ def _check_watch_options(call: Call) -> None:
 
 
 def watch(core: Core, call: Call) -> WatchStream:
-    """The stream of changes of a collection, or of one object. Raises Refusal.
+    """Open the stream of changes of a collection, or of one object. Raises Refusal.
 
-    Without a resourceVersion, and with "0", the present objects come first as ADDED, as they do with
-    `sendInitialEvents`, then marked off by a bookmark. A resourceVersion that is too old gives a stream
-    with one ERROR.
+    Without a resourceVersion, and with "0", the present objects come first as ADDED. With `sendInitialEvents` a
+    bookmark marks their end. If the resourceVersion is too old, the stream has one ERROR.
     """
     if "watch" not in call.entry.verbs:
         raise method_not_supported(call.entry.resource, "watch")
@@ -234,12 +235,12 @@ def watch(core: Core, call: Call) -> WatchStream:
     if with_state:
         marks = flag(call.query, "sendInitialEvents") and bookmarks
         page = core.storage.scan(call.entry.shelf, namespace=call.namespace)
-        initial = _present(core, call, selection, page, end_mark=marks)
+        initial = _present_lines(core, call, selection, page, end_mark=marks)
         after = core.storage.revision
     else:
         after = asked or core.storage.revision
         try:
-            initial = _past(core, call, selection, after)
+            initial = _past_lines(core, call, selection, after)
         except Compacted as err:
             failed = True
             refusal = expired(f"too old resource version: {asked} ({err.oldest - 1})")
@@ -252,10 +253,10 @@ def watch(core: Core, call: Call) -> WatchStream:
         namespace=call.namespace,
         selection=selection,
         form=f"{call.entry.api_version} {call.form.name} {call.shows_managed}",
-        encode=lambda kind, stored, revision: _line(core, call, kind, stored, revision),
+        encode=lambda kind, stored, revision: _build_line(core, call, kind, stored, revision),
         after=after,
         initial=initial,
-        bookmark=(lambda revision: _bookmark(call, revision)) if bookmarks else None,
+        bookmark=(lambda revision: _build_bookmark(call, revision)) if bookmarks else None,
         timeout_s=_timeout(core, call),
         revision=lambda: core.storage.revision,
         later=_without_columns if call.form.shows == "table" else None,
@@ -266,7 +267,7 @@ def watch(core: Core, call: Call) -> WatchStream:
 
 
 def _without_columns(line: bytes) -> bytes:
-    """Only the first table of a watch tells its columns: kubectl prints a header for each that does."""
+    """Remove the columns of a later table: kubectl prints a header for each table with columns."""
     event = orjson.loads(line)
     if event["object"].get("kind") == "Table":
         event["object"]["columnDefinitions"] = None
@@ -274,17 +275,19 @@ def _without_columns(line: bytes) -> bytes:
 
 
 def _timeout(core: Core, call: Call) -> float:
-    """Seconds a watch lasts; where none are asked for half an hour to an hour, so that not all end together."""
+    """Duration of a watch in seconds. Without a requested one, half an hour to an hour, so that watches do not all
+    end together.
+    """
     asked = whole_number(call.query, "timeoutSeconds")
     return float(asked) if asked and asked > 0 else _SHORTEST_WATCH_S * (1.0 + core.rng.random())
 
 
-def _present(
+def _present_lines(
     core: Core, call: Call, selection: Selection, page: Page, *, end_mark: bool
 ) -> Iterator[bytes | Awaitable[bytes]]:
     for stored in page.items:
         if selection.matches(stored):
-            yield _line(core, call, "ADDED", stored, stored.revision)
+            yield _build_line(core, call, "ADDED", stored, stored.revision)
     if end_mark:
         empty: dict[str, Any] = {
             "kind": call.entry.list_kind,
@@ -293,11 +296,17 @@ def _present(
             "items": None,
         }
         blueprint = base64.b64encode(orjson.dumps(empty) + b"\n").decode()
-        yield _bookmark(call, page.revision, annotations={_INITIAL_EVENTS_END: "true", _BLUEPRINT: blueprint})
+        yield _build_bookmark(
+            call, page.revision, annotations={_INITIAL_EVENTS_END: "true", _BLUEPRINT: blueprint}
+        )
 
 
-def _past(core: Core, call: Call, selection: Selection, after: int) -> Iterator[bytes | Awaitable[bytes]]:
-    """The changes after a revision that are still known. Raises Compacted at once, not when first read."""
+def _past_lines(
+    core: Core, call: Call, selection: Selection, after: int
+) -> Iterator[bytes | Awaitable[bytes]]:
+    """Yield the lines of the known changes after a revision. Raises Compacted immediately, not when the first line is
+    read.
+    """
     changes = core.storage.since(call.entry.shelf, after)
 
     def lines() -> Iterator[bytes | Awaitable[bytes]]:
@@ -309,12 +318,12 @@ def _past(core: Core, call: Call, selection: Selection, after: int) -> Iterator[
             kind = event_type(change, selection)
             shown = change.old if kind == "DELETED" else change.new
             if kind and shown is not None:
-                yield _line(core, call, kind, shown, change.revision)
+                yield _build_line(core, call, kind, shown, change.revision)
 
     return lines()
 
 
-def _line(core: Core, call: Call, kind: str, stored: Stored, revision: int) -> bytes | Awaitable[bytes]:
+def _build_line(core: Core, call: Call, kind: str, stored: Stored, revision: int) -> bytes | Awaitable[bytes]:
     raw = stored.raw if kind != "DELETED" else with_revision(stored, revision)
     entry = call.entry
     if entry.converter is None and call.form.is_plain:
@@ -332,7 +341,7 @@ async def _rendered_line(core: Core, call: Call, kind: str, raw: bytes, stored: 
     return event_line(kind, shown)
 
 
-def _bookmark(call: Call, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+def _build_bookmark(call: Call, revision: int, annotations: dict[str, str] | None = None) -> bytes:
     metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = annotations
@@ -348,7 +357,7 @@ def _bookmark(call: Call, revision: int, annotations: dict[str, str] | None = No
 
 
 def _revision(call: Call) -> int:
-    """The resourceVersion asked for; 0 when absent or "0", which both mean: any."""
+    """The requested resourceVersion; 0 when it is absent or "0", which both mean any version."""
     text = call.query.get("resourceVersion", "")
     if not text:
         return 0
@@ -360,13 +369,13 @@ def _revision(call: Call) -> int:
     return int(text)
 
 
-def _token(revision: int, start: str) -> str:
+def _build_token(revision: int, start: str) -> str:
     data = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start})
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _read_token(token: str) -> tuple[int, str]:
-    """Revision (-1: whatever is newest) and start of a continue token. Raises Refusal (400)."""
+    """Return revision (-1: the newest) and start of a continue token. Raises Refusal (400)."""
     try:
         padded = token + "=" * (-len(token) % 4)
         result = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))

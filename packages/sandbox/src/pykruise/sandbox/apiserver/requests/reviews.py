@@ -1,8 +1,8 @@
-"""Questions that are asked by POST and stored nowhere: may I, may they, who am I, whose token is that.
+"""Reviews: questions that are sent by POST and not stored, about permissions, users and tokens.
 
 server.py ──▶ REVIEWS[plural] ──▶ the question with its answer in `status`
 
-Without RBAC all users may do everything, and reviews say so.
+Without RBAC all users may do everything, and reviews answer accordingly.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -33,17 +33,17 @@ _ADMIN: Final = "kubernetes-admin"
 Review = Callable[[Core, Call, Document], Document]
 
 
-# --- may they ----------------------------------------
+# --- permissions ----------------------------------------
 
 
 def _self_access(core: Core, call: Call, spec: Document) -> Document:
-    _check(call, _check_attributes(spec))
-    return _decided(core, call.user, spec)
+    _raise_invalid(call, _check_attributes(spec))
+    return _decide(core, call.user, spec)
 
 
 def _access(core: Core, call: Call, spec: Document) -> Document:
-    _check(call, [*_check_subject(spec), *_check_attributes(spec)])
-    return _decided(core, _user_in(spec), spec)
+    _raise_invalid(call, [*_check_subject(spec), *_check_attributes(spec)])
+    return _decide(core, _user_in(spec), spec)
 
 
 def _local_access(core: Core, call: Call, spec: Document) -> Document:
@@ -55,8 +55,8 @@ def _local_access(core: Core, call: Call, spec: Document) -> Document:
     if spec.get("nonResourceAttributes") is not None:
         text = "disallowed on this kind of request"
         result.append(causes.invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], text))
-    _check(call, result)
-    return _decided(core, _user_in(spec), spec)
+    _raise_invalid(call, result)
+    return _decide(core, _user_in(spec), spec)
 
 
 def _check_subject(spec: Document) -> Iterable[Cause]:
@@ -78,17 +78,17 @@ def _check_attributes(spec: Document) -> Iterable[Cause]:
         yield causes.invalid("spec.resourceAttributes", None, text)
 
 
-def _check(call: Call, value: Iterable[Cause]) -> None:
+def _raise_invalid(call: Call, value: Iterable[Cause]) -> None:
     wrong = list(value)
     if wrong:
-        raise invalid("", call.entry.resource.group, "", wrong)  # no kind, as the real one
+        raise invalid("", call.entry.resource.group, "", wrong)  # without a kind, as on a real server
 
 
 def _user_in(spec: Document) -> User:
     return User(name=spec.get("user") or "", groups=tuple(spec.get("groups") or ()))
 
 
-def _decided(core: Core, user: User, spec: Document) -> Document:
+def _decide(core: Core, user: User, spec: Document) -> Document:
     if core.authorizer is None:
         return {"allowed": True}
     decision = core.authorizer.decide(_attributes_in(user, spec))
@@ -110,18 +110,22 @@ def _rules(core: Core, call: Call, spec: Document) -> Document:
     held = core.authorizer.rules_for(call.user, namespace) if core.authorizer is not None else _ANYTHING
     return {
         "resourceRules": [
-            _part(rule, "apiGroups", "resources", "resourceNames") for rule in held if rule.get("resources")
+            _select_members(rule, "apiGroups", "resources", "resourceNames")
+            for rule in held
+            if rule.get("resources")
         ],
-        "nonResourceRules": [_part(rule, "nonResourceURLs") for rule in held if rule.get("nonResourceURLs")],
+        "nonResourceRules": [
+            _select_members(rule, "nonResourceURLs") for rule in held if rule.get("nonResourceURLs")
+        ],
         "incomplete": False,
     }
 
 
-def _part(rule: PolicyRule, *members: str) -> Document:
+def _select_members(rule: PolicyRule, *members: str) -> Document:
     return {member: list(rule[member]) for member in ("verbs", *members) if rule.get(member)}
 
 
-# --- who is it ----------------------------------------
+# --- users ----------------------------------------
 
 
 def _self(core: Core, call: Call, spec: Document) -> Document:
@@ -136,7 +140,7 @@ def _token(core: Core, call: Call, spec: Document) -> Document:
 
 
 _FIRST_WITHOUT_NULL_TIME: Final = (1, 34)
-"""The minor since which the time of an object that is not stored is left out."""
+"""First minor that omits the creation time of an object that is not stored."""
 
 
 def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:
@@ -149,7 +153,7 @@ def _review(answer: Review) -> Callable[[Core, Call], Awaitable[CallAnswer]]:
             doc["metadata"]["namespace"] = call.namespace
         spec = doc.get("spec") or {}
         if answer is _rules:
-            doc["spec"] = {}  # the question is not repeated
+            doc["spec"] = {}  # the answer does not repeat the question
         doc["status"] = answer(core, call, spec)
         return CallAnswer(201, orjson.dumps(doc), is_object=False)
 
@@ -164,4 +168,4 @@ REVIEWS: Final[Mapping[str, Callable[[Core, Call], Awaitable[CallAnswer]]]] = {
     "subjectaccessreviews": _review(_access),
     "tokenreviews": _review(_token),
 }
-"""Plural to the function that answers a POST to the collection."""
+"""Functions that answer a POST to the collection, by plural."""

@@ -1,4 +1,4 @@
-"""Where a path leads: a collection, an object, or a subresource of a served resource.
+"""Routes: the collection, object, or subresource of a served resource that a path names.
 
 /apis/apps/v1/namespaces/default/deployments/web/scale ──▶ route() ──▶ Route, or None
 
@@ -14,9 +14,9 @@ from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """Meaning of a path. `watch`: it is one of the old paths with `/watch/` in them.
+    """Meaning of a path. `watch`: the path is of the old form with `/watch/`.
 
-    Whether there is such a subresource is not looked at.
+    The subresource may not exist.
     """
 
     entry: CatalogEntry
@@ -27,7 +27,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def route(catalog: Catalog, path: str) -> Route | None:
-    """The route of a percent-encoded path below /api/v1 or /apis/group/version; None: it leads nowhere."""
+    """Return the route of a percent-encoded path below /api/v1 or /apis/group/version; None when there is no such
+    resource.
+    """
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -43,10 +45,10 @@ def route(catalog: Catalog, path: str) -> Route | None:
         if any(not part or "/" in part or "\0" in part for part in rest):
             return None
     watch = rest[0] == "watch" and len(rest) > 1
-    return _resolve(catalog, group, version, rest[1:] if watch else rest, watch=watch)
+    return _find_route(catalog, group, version, rest[1:] if watch else rest, watch=watch)
 
 
-def _resolve(
+def _find_route(
     catalog: Catalog, group: str, version: str, parts: Sequence[str], *, watch: bool
 ) -> Route | None:
     namespace = ""

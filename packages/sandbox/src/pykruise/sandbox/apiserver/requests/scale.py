@@ -1,8 +1,8 @@
-"""The scale subresource: replicas of any workload through one small object, `autoscaling/v1 Scale`.
+"""The scale subresource: the replicas of any workload as one small object, `autoscaling/v1 Scale`.
 
 GET ──▶ scale_of(object) ;  PUT, PATCH ──▶ the object with new replicas, updated as through its main endpoint
 
-Rules: the scale endpoints of apps workloads and of custom resources.
+Same rules as the scale endpoints of apps workloads and of custom resources.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ _DEFINITION: Final = "io.k8s.api.autoscaling.v1.Scale"
 
 
 async def get_scale(core: Core, call: Call) -> CallAnswer:
-    """The Scale of the object. Raises Refusal."""
+    """Answer with the Scale of the object. Raises Refusal."""
     stored = core.get(call.entry, call.namespace, call.name)
     if stored is None:
         raise not_found(call.entry.resource, call.name)
@@ -43,12 +43,12 @@ async def put_scale(core: Core, call: Call) -> CallAnswer:
     check_write_options(call, "UpdateOptions")
     scale = read_body(call.headers, call.body, what="Scale")
     _check_type(scale)
-    return await _set(core, call, lambda _: scale)
+    return await _set_replicas(core, call, lambda _: scale)
 
 
 async def patch_scale(core: Core, call: Call) -> CallAnswer:
     """Patch the Scale. Raises Refusal."""
-    # A built-in workload's Scale has a type and takes strategic merges; a custom resource's does not.
+    # A built-in workload's Scale has a type and accepts strategic merges; a custom resource's Scale does not.
     wanted = read_patch(call, _DEFINITION if call.entry.definition else "")
 
     def patched(scale: Document) -> Document:
@@ -62,10 +62,10 @@ async def patch_scale(core: Core, call: Call) -> CallAnswer:
             raise invalid("", "", "", [causes.invalid("patch", canonical(scale).decode(), text)])
         return scale
 
-    return await _set(core, call, patched)
+    return await _set_replicas(core, call, patched)
 
 
-async def _set(core: Core, call: Call, change: Callable[[Document], Document]) -> CallAnswer:
+async def _set_replicas(core: Core, call: Call, change: Callable[[Document], Document]) -> CallAnswer:
     entry = call.entry
     paths = entry.scale
     assert paths is not None
@@ -74,46 +74,46 @@ async def _set(core: Core, call: Call, change: Callable[[Document], Document]) -
 
     def with_replicas(doc: Document, stored: Stored) -> Document:
         scale = change(_scale_of(entry, doc))
-        _check(call, scale, doc)
-        _put(doc, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+        _check_scale(call, scale, doc)
+        _put_value(doc, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
         return doc
 
     return await modify(core, call, with_replicas, show=lambda doc: scale_of(entry, doc))
 
 
 def scale_of(entry: CatalogEntry, doc: Document) -> Document:
-    """The Scale of an object. Raises Refusal (500) when a custom resource has no replicas to show."""
+    """Return the Scale of an object. Raises Refusal (500) when a custom resource has no replicas field."""
     paths = entry.scale
     assert paths is not None
-    if entry.is_custom and _get(doc, paths.spec_replicas) is None:
+    if entry.is_custom and _get_value(doc, paths.spec_replicas) is None:
         raise internal_error(f'the spec replicas field "{paths.spec_replicas}" does not exist')
     return _scale_of(entry, doc)
 
 
 def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
-    """The Scale of an object, which may have no replicas yet."""
+    """Return the Scale of an object, which may have no replicas yet."""
     paths = entry.scale
     assert paths is not None
     meta = doc["metadata"]
-    replicas = _get(doc, paths.spec_replicas)
-    status: Document = {"replicas": _number(_get(doc, paths.status_replicas))}
-    if selector := _selector(doc, paths):
+    replicas = _get_value(doc, paths.spec_replicas)
+    status: Document = {"replicas": _to_int(_get_value(doc, paths.status_replicas))}
+    if selector := _selector_text(doc, paths):
         status["selector"] = selector
     members = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {member: meta[member] for member in members if member in meta},
-        "spec": {"replicas": _number(replicas)} if _number(replicas) else {},
+        "spec": {"replicas": _to_int(replicas)} if _to_int(replicas) else {},
         "status": status,
     }
 
 
-def _selector(doc: Document, paths: ServedScalePaths) -> str:
+def _selector_text(doc: Document, paths: ServedScalePaths) -> str:
     if paths.selector:
-        text = _get(doc, paths.selector)
+        text = _get_value(doc, paths.selector)
         return text if isinstance(text, str) else ""
-    selector = _get(doc, paths.selector_of) if paths.selector_of else None
+    selector = _get_value(doc, paths.selector_of) if paths.selector_of else None
     if not isinstance(selector, dict):
         return ""
     try:
@@ -138,8 +138,10 @@ def _check_type(scale: Document) -> None:
         raise bad_request(f'{kind} in version "v1" cannot be handled as a Scale: it is of another kind')
 
 
-def _check(call: Call, scale: Document, doc: Document) -> None:
-    """The Scale must be of this object, as it is now when it says so, with a possible number of replicas."""
+def _check_scale(call: Call, scale: Document, doc: Document) -> None:
+    """Check that the Scale belongs to this object, in its present version if it names one, with a valid number of
+    replicas.
+    """
     meta = scale.get("metadata")
     spec = scale.get("spec")
     if not isinstance(meta or {}, dict) or not isinstance(spec or {}, dict):
@@ -170,26 +172,26 @@ def _check(call: Call, scale: Document, doc: Document) -> None:
         raise invalid("Scale", "autoscaling", call.name, [causes.invalid("spec.replicas", replicas, text)])
 
 
-def _steps(path: str) -> list[str]:
+def _split_path(path: str) -> list[str]:
     return [step for step in path.split(".") if step]
 
 
-def _get(doc: Mapping[str, Any], path: str) -> Any:
+def _get_value(doc: Mapping[str, Any], path: str) -> Any:
     value: Any = doc
-    for step in _steps(path):
+    for step in _split_path(path):
         if not isinstance(value, dict):
             return None
         value = value.get(step)
     return value
 
 
-def _put(doc: Document, path: str, value: Any) -> None:
-    *parents, last = _steps(path)
+def _put_value(doc: Document, path: str, value: Any) -> None:
+    *parents, last = _split_path(path)
     for step in parents:
         below = doc.get(step)
         doc = below if isinstance(below, dict) else doc.setdefault(step, {})
     doc[last] = value
 
 
-def _number(value: Any) -> int:
+def _to_int(value: Any) -> int:
     return value if type(value) is int else 0

@@ -1,6 +1,6 @@
-"""Which objects a list, a watch or a deletecollection means: label selector, field selector, name.
+"""Selection of the objects of a list, a watch or a deletecollection: label selector, field selector, name.
 
-query parameters ──▶ selection_of() ──▶ Selection.matches(stored), over facts taken at write time
+query parameters ──▶ selection_of() ──▶ Selection.matches(stored), over facts recorded at write time
 
 Pure.
 """
@@ -21,29 +21,29 @@ _OF_EVERY_KIND = ("metadata.name", "metadata.namespace")
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """A predicate over stored objects; with neither selector it is all of them."""
+    """A predicate over stored objects. Without selectors it matches all of them."""
 
     labels: Selector | None = None
     fields: FieldSelector | None = None
     positions: Mapping[str, int] = {}
-    """Where `Stored.fields` has which field."""
+    """Position of each field in `Stored.fields`."""
 
     @property
     def is_everything(self) -> bool:
-        """Whether no object is left out."""
+        """Whether all objects match."""
         return self.labels is None and self.fields is None
 
     def matches(self, stored: Stored) -> bool:
-        """Whether the object is meant."""
+        """Whether the object matches."""
         if self.labels is not None and not self.labels.matches(stored.labels):
             return False
-        return self.fields is None or self.fields.matches(lambda field: self._field(stored, field))
+        return self.fields is None or self.fields.matches(lambda field: self._value_of(stored, field))
 
     def required(self, field: str) -> str | None:
-        """The one value this field must have, if the field selector fixes it."""
+        """The only value that the field selector allows for this field; None when it allows several."""
         return self.fields.required_value(field) if self.fields else None
 
-    def _field(self, stored: Stored, field: str) -> str:
+    def _value_of(self, stored: Stored, field: str) -> str:
         position = self.positions.get(field)
         if position is not None:
             return stored.fields[position] if position < len(stored.fields) else ""
@@ -54,10 +54,10 @@ ALL = Selection()
 
 
 def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "") -> Selection:
-    """The selection of a request's `labelSelector` and `fieldSelector`; `name` adds that of a watch of one
-    object.
+    """Parse a request's `labelSelector` and `fieldSelector`. `name` adds the name of the object that a watch of one
+    object names.
 
-    Raises Refusal (400) for what cannot be read and for fields the resource does not select by.
+    Raises Refusal (400) for invalid selectors and for fields that the resource does not support.
     """
     try:
         labels = parse_label_selector(query.get("labelSelector", ""))
@@ -66,7 +66,7 @@ def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "
         raise bad_request(str(err)) from err
     for requirement in fields.requirements:
         if requirement.field not in _OF_EVERY_KIND and requirement.field not in entry.selectable:
-            raise bad_request(_unsupported(entry, requirement.field))
+            raise bad_request(_unsupported_message(entry, requirement.field))
     if name:
         wanted = fields.required_value("metadata.name")
         if not fields.is_empty and wanted != name:
@@ -81,10 +81,8 @@ def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "
     )
 
 
-def _unsupported(entry: CatalogEntry, field: str) -> str:
-    """The words differ between kinds with selectable fields of their own (and custom ones), Jobs, and the
-    rest.
-    """
+def _unsupported_message(entry: CatalogEntry, field: str) -> str:
+    """Error message. It differs between kinds with selectable fields (and custom ones), Jobs, and all other kinds."""
     if entry.is_custom or entry.selectable:
         is_job = entry.resource.group == "batch"
         return (
@@ -96,10 +94,10 @@ def _unsupported(entry: CatalogEntry, field: str) -> str:
 
 
 def fields_extractor(selectable: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
-    """The function that takes the selectable fields out of a document, as text (absent: empty)."""
+    """Return a function that extracts the selectable fields of a document as text (absent: empty)."""
     if not selectable:
         return _no_fields
-    getters = tuple(_GETTERS.get(field) or _getter(tuple(field.split("."))) for field in selectable)
+    getters = tuple(_GETTERS.get(field) or _build_getter(tuple(field.split("."))) for field in selectable)
 
     def extract(doc: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(get(doc) for get in getters)
@@ -111,7 +109,7 @@ def _no_fields(_: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
+def _build_getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
     if len(path) == 2:
         return partial(_second_level, *path)
 
@@ -121,7 +119,7 @@ def _getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
             if not isinstance(value, dict):
                 return ""
             value = value.get(step)
-        return _text(value)
+        return _to_text(value)
 
     return get
 
@@ -129,10 +127,10 @@ def _getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
 def _second_level(member: str, field: str, doc: Mapping[str, Any]) -> str:
     part = doc.get(member)
     value = part.get(field) if isinstance(part, dict) else None
-    return value if isinstance(value, str) else _text(value)
+    return value if isinstance(value, str) else _to_text(value)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if value is None:
@@ -140,22 +138,24 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _or(getter: Callable[[Mapping[str, Any]], str], default: str) -> Callable[[Mapping[str, Any]], str]:
+def _with_default(
+    getter: Callable[[Mapping[str, Any]], str], default: str
+) -> Callable[[Mapping[str, Any]], str]:
     return lambda doc: getter(doc) or default
 
 
 def _event_source(doc: Mapping[str, Any]) -> str:
-    """An event's `source` is its component, or who reported it in new-style events."""
+    """An event's `source` is its component, or the reporting component of a new-style event."""
     source = doc.get("source")
     component = source.get("component") if isinstance(source, dict) else ""
-    return _text(component or doc.get("reportingComponent"))
+    return _to_text(component or doc.get("reportingComponent"))
 
 
 _GETTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "source": _event_source,
-    # A number or boolean that is left out still has a value to select by.
-    "spec.hostNetwork": _or(_getter(("spec", "hostNetwork")), "false"),
-    "spec.unschedulable": _or(_getter(("spec", "unschedulable")), "false"),
-    "status.replicas": _or(_getter(("status", "replicas")), "0"),
-    "status.successful": _or(_getter(("status", "succeeded")), "0"),
+    # An absent number or boolean still has a value for selectors.
+    "spec.hostNetwork": _with_default(_build_getter(("spec", "hostNetwork")), "false"),
+    "spec.unschedulable": _with_default(_build_getter(("spec", "unschedulable")), "false"),
+    "status.replicas": _with_default(_build_getter(("status", "replicas")), "0"),
+    "status.successful": _with_default(_build_getter(("status", "succeeded")), "0"),
 }

@@ -1,9 +1,8 @@
-"""Statuses of the API server: `metav1.Status`, in the words of a real one.
+"""Statuses of the API server: `metav1.Status` with the messages of a real one.
 
-a rule is broken ──▶ raise a Refusal made here ──▶ server.py encodes it ──▶ Response
+a rule is broken ──▶ raise a Refusal built here ──▶ server.py encodes it ──▶ Response
 
-Pure. This is the one home of error texts, reasons and codes (apimachinery's `api/errors` package); nothing
-else in the sandbox spells them out.
+Pure. Error texts, reasons and codes (apimachinery's `api/errors` package) are only here, nowhere else in the sandbox.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from pykruise.kube.values.go_text import quoted
 
 
 class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this program)
-    """The answer is an error Status. `continue_token` goes into the Status' list metadata."""
+    """Answers the request with an error Status. `continue_token` is put into the Status' list metadata."""
 
     def __init__(self, status: ErrorStatus, *, continue_token: str = "") -> None:
         super().__init__(status.message)
@@ -31,7 +30,7 @@ class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this p
 
 
 def status_document(status: ErrorStatus, *, continue_token: str = "") -> dict[str, Any]:
-    """The Status as a document, members in the order a real API server writes them, empty ones left out."""
+    """The Status as a document, with its members in the order of a real API server, and without empty ones."""
     doc: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -43,14 +42,14 @@ def status_document(status: ErrorStatus, *, continue_token: str = "") -> dict[st
     if status.reason:
         doc["reason"] = status.reason
     if status.details is not None:
-        doc["details"] = _details(status.details)
+        doc["details"] = _details_document(status.details)
     if status.code:
         doc["code"] = status.code
     return doc
 
 
 def status_of(doc: Mapping[str, Any]) -> ErrorStatus:
-    """A Status from elsewhere, as far as it can be read."""
+    """Read a Status from elsewhere, as far as it is valid."""
     result = {member: doc.get(member) for member in ("status", "message", "reason")}
     code = doc.get("code")
     try:
@@ -65,9 +64,7 @@ def status_of(doc: Mapping[str, Any]) -> ErrorStatus:
 
 
 def success_document(*, name: str, group: str, kind: str, uid: str) -> dict[str, Any]:
-    """The Status of a deletion that is complete; `kind` is the plural of the resource, as in a real
-    answer.
-    """
+    """The Status of a completed deletion; `kind` is the plural of the resource, as on a real server."""
     details = {"name": name, "group": group, "kind": kind, "uid": uid}
     return {
         "kind": "Status",
@@ -80,23 +77,23 @@ def success_document(*, name: str, group: str, kind: str, uid: str) -> dict[str,
 
 def not_found(resource: Resource, name: str) -> Refusal:
     """404: `pods "x" not found`."""
-    return _refusal(404, "NotFound", f"{resource} {quoted(name)} not found", _about(resource, name))
+    return _refusal(404, "NotFound", f"{resource} {quoted(name)} not found", _details_of(resource, name))
 
 
 def page_not_found() -> Refusal:
-    """404 of a path that leads nowhere."""
+    """404: the path is not served."""
     return _refusal(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
 
 def already_exists(resource: Resource, name: str) -> Refusal:
     """409: `pods "x" already exists`."""
-    return _refusal(409, "AlreadyExists", f"{resource} {quoted(name)} already exists", _about(resource, name))
+    return _refusal(
+        409, "AlreadyExists", f"{resource} {quoted(name)} already exists", _details_of(resource, name)
+    )
 
 
 def conflict(resource: Resource, name: str, why: str, *, of: str = "") -> Refusal:
-    """409: `Operation cannot be fulfilled on pods "x": why`. `of` replaces the resource in text and
-    details.
-    """
+    """409: `Operation cannot be fulfilled on pods "x": why`. `of` replaces the resource in message and details."""
     details = StatusDetails(name=name, group=resource.group, kind=of or resource.plural)
     called = (f"{of}.{resource.group}" if resource.group else of) if of else str(resource)
     message = f"Operation cannot be fulfilled on {called} {quoted(name)}: {why}"
@@ -121,7 +118,7 @@ def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Cause] =
 
 
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Refusal:
-    """422: `Pod "x" is invalid: spec.a: Required value`, several in brackets."""
+    """422: `Pod "x" is invalid: spec.a: Required value`; several causes are in brackets."""
     listed = tuple(causes)
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in listed))
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -131,33 +128,33 @@ def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Refusa
 
 
 def invalid_options(kind: str, causes: Iterable[Cause]) -> Refusal:
-    """422 about the query or options of a request: `ListOptions.meta.k8s.io "" is invalid: …`."""
+    """422 for the query or options of a request: `ListOptions.meta.k8s.io "" is invalid: …`."""
     return invalid(kind, "meta.k8s.io", "", causes)
 
 
 def unprocessable() -> Refusal:
-    """422 of a patch that can be read but not carried out, such as a JSON patch whose `test` fails.
+    """422: the patch is valid but cannot be applied, such as a JSON patch whose `test` fails.
 
-    A real API server does not tell why.
+    A real API server does not give the reason.
     """
     message = "the server rejected our request due to an error in our request"
     return _refusal(422, "Invalid", message, StatusDetails())
 
 
 def method_not_allowed() -> Refusal:
-    """405 of a path that exists, for other methods."""
+    """405: the path exists, but not with this method."""
     message = "the server does not allow this method on the requested resource"
     return _refusal(405, "MethodNotAllowed", message, StatusDetails())
 
 
 def pods_run_on_paper(subresource: str) -> Refusal:
-    """501 of what takes a process in a container."""
+    """501: the request needs a process in a container."""
     message = f"pods of this cluster are simulated: there is no process for {subresource} to reach"
     return _refusal(501, "NotImplemented", message, StatusDetails())
 
 
 def not_while_terminating(resource: Resource) -> Refusal:
-    """405 of creating what is about to be served no longer."""
+    """405: no object may be created, because its CRD is terminating."""
     message = "create not allowed while custom resource definition is terminating"
     return _refusal(
         405, "MethodNotAllowed", message, StatusDetails(group=resource.group, kind=resource.plural)
@@ -165,14 +162,14 @@ def not_while_terminating(resource: Resource) -> Refusal:
 
 
 def method_not_supported(resource: Resource, action: str) -> Refusal:
-    """405 of an action that the resource has no use for."""
+    """405: the resource does not support the action."""
     message = f'{action} is not supported on resources of kind "{resource}"'
     details = StatusDetails(group=resource.group, kind=resource.plural)
     return _refusal(405, "MethodNotAllowed", message, details)
 
 
 def not_acceptable(offered: Sequence[str]) -> Refusal:
-    """406: none of the media types asked for can be made."""
+    """406: none of the requested media types is supported."""
     message = f"only the following media types are accepted: {', '.join(offered)}"
     return _refusal(406, "NotAcceptable", message)
 
@@ -185,30 +182,30 @@ def unsupported_media_type(accepted: Sequence[str]) -> Refusal:
 
 
 def wrong_content_type() -> Refusal:
-    """415 of a patch to a built-in resource: its router refuses it before anything is looked at."""
+    """415: a built-in resource does not accept this type of patch. Its router refuses it before any other check."""
     return _refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
 
 
 def no_representation(offered: Sequence[str]) -> Refusal:
-    """406 of a built-in resource."""
+    """406 for a built-in resource."""
     message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
     return _refusal(406, "NotAcceptable", message, StatusDetails())
 
 
 def request_entity_too_large(limit: int) -> Refusal:
-    """413; `limit` in bytes."""
+    """413: the body is larger than `limit` bytes."""
     message = f"Request entity too large: limit is {limit}"
     return _refusal(413, "RequestEntityTooLarge", message)
 
 
 def expired(message: str) -> Refusal:
-    """410: a resourceVersion that was compacted away; list again."""
+    """410: the resourceVersion has been compacted; the client must list again."""
     return _refusal(410, "Expired", message)
 
 
 def continue_token_expired(token: str = "") -> Refusal:
-    """410 of a paged list; `token` continues inconsistently at the newest state, empty: there is no way
-    on.
+    """410: a continue token has expired. `token` continues inconsistently at the newest state; empty: the client
+    cannot continue.
     """
     message = (
         "The provided continue parameter is too old to display a consistent list result. "
@@ -227,7 +224,7 @@ def continue_token_expired(token: str = "") -> Refusal:
 
 
 def too_large_resource_version(asked: int, current: int) -> Refusal:
-    """504: the resourceVersion lies in the future."""
+    """504: the resourceVersion is in the future."""
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
     causes = (Cause(reason="ResourceVersionTooLarge", message="Too large resource version"),)
     return _refusal(504, "Timeout", message, StatusDetails(causes=causes, retry_after_seconds=1))
@@ -240,13 +237,13 @@ def too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[
 
 
 def internal_error(why: str) -> Refusal:
-    """500: something here is broken; the cause carries the text."""
+    """500: an internal error; the cause has the text."""
     details = StatusDetails(causes=(Cause(message=why),))
     return _refusal(500, "InternalError", f"Internal error occurred: {why}", details)
 
 
 def unclassified_error(message: str) -> Refusal:
-    """500 without a reason: how a real API server passes on an error it has no class for."""
+    """500 without a reason, as a real API server reports an error that it cannot classify."""
     return _refusal(500, "", message)
 
 
@@ -254,11 +251,11 @@ def _refusal(code: int, reason: str, message: str, details: StatusDetails | None
     return Refusal(ErrorStatus(status="Failure", message=message, reason=reason, code=code, details=details))
 
 
-def _about(resource: Resource, name: str) -> StatusDetails:
+def _details_of(resource: Resource, name: str) -> StatusDetails:
     return StatusDetails(name=name, group=resource.group, kind=resource.plural)
 
 
-def _details(details: StatusDetails) -> Mapping[str, Any]:
+def _details_document(details: StatusDetails) -> Mapping[str, Any]:
     doc: dict[str, Any] = {
         field: value
         for field, value in (
@@ -270,12 +267,12 @@ def _details(details: StatusDetails) -> Mapping[str, Any]:
         if value
     }
     if details.causes:
-        doc["causes"] = [_cause(cause) for cause in details.causes]
+        doc["causes"] = [_cause_document(cause) for cause in details.causes]
     if details.retry_after_seconds:
         doc["retryAfterSeconds"] = details.retry_after_seconds
     return doc
 
 
-def _cause(cause: Cause) -> dict[str, str]:
+def _cause_document(cause: Cause) -> dict[str, str]:
     members = (("reason", cause.reason), ("message", cause.message), ("field", cause.field))
     return {member: text for member, text in members if text}

@@ -1,6 +1,6 @@
 """Operations on an object besides reading and writing it: binding a pod, evicting it, finalizing a namespace.
 
-server.py ──▶ bind(), evict(), finalize() ──▶ writes and deletions like any other ──▶ Answer
+server.py ──▶ bind(), evict(), finalize() ──▶ ordinary writes and deletions ──▶ Answer
           ──▶ connect() ──▶ refused: there are no processes
 """
 
@@ -47,7 +47,7 @@ _FINISHED: Final = ("Succeeded", "Failed")
 
 
 async def connect(core: Core, call: Call) -> CallAnswer:
-    """`exec`, `attach` and `port-forward`. Raises Refusal: 404 without the pod, else 501."""
+    """Refuse `exec`, `attach` and `port-forward`. Raises Refusal: 404 when the pod does not exist, else 501."""
     if core.get(call.entry, call.namespace, call.name) is None:
         raise not_found(call.entry.resource, call.name)
     raise pods_run_on_paper(call.subresource)
@@ -60,8 +60,8 @@ async def bind(core: Core, call: Call) -> CallAnswer:
     """Assign the pod to the node that the Binding in the body names. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     binding = read_body(call.headers, call.body, what="Binding")
-    meta = _object(binding, "metadata")
-    _object(binding, "target")
+    meta = _object_member(binding, "metadata")
+    _object_member(binding, "target")
     name = call.name or meta.get("name")
     if not isinstance(name, str) or not name:
         raise bad_request("name must be provided")
@@ -103,11 +103,11 @@ async def bind(core: Core, call: Call) -> CallAnswer:
 
 
 async def evict(core: Core, call: Call) -> CallAnswer:
-    """Delete the pod if its disruption budget allows; 429 if not now. Raises Refusal."""
+    """Delete the pod if its disruption budget allows it; 429 if the budget does not allow it now. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     eviction = read_body(call.headers, call.body, what="Eviction")
     _check_eviction(eviction)
-    meta = _object(eviction, "metadata")
+    meta = _object_member(eviction, "metadata")
     if meta.get("name", call.name) != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
     options = _eviction_options(call, eviction)
@@ -121,10 +121,10 @@ async def evict(core: Core, call: Call) -> CallAnswer:
             raise not_found(call.entry.resource, call.name)
     check_preconditions(call, options, stored)
     pod = decode(stored.raw)
-    if not _leaves_anyway(pod):
-        _spend_budget(core, call, pod, dry_run=options.dry_run)
+    if not _is_free_to_evict(pod):
+        _spend_disruption(core, call, pod, dry_run=options.dry_run)
     if not options.dry_run:
-        marked = core.put(call.entry, stored, _marked_evicted(pod, format_time(core.clock())))
+        marked = core.put(call.entry, stored, _mark_evicted(pod, format_time(core.clock())))
         if options.resource_version:
             options = options._replace(resource_version=str(marked.revision))
     await delete_stored(core, call, options, ask_reviewers=False)
@@ -132,7 +132,7 @@ async def evict(core: Core, call: Call) -> CallAnswer:
 
 
 def _check_eviction(eviction: Document) -> None:
-    """Checks that the posted object is an Eviction, when it names a type."""
+    """Check that the posted object is an Eviction, if it has a kind."""
     kind, version = eviction.get("kind") or "Eviction", eviction.get("apiVersion") or "policy/v1"
     if kind != "Eviction":
         shown = str(version).rpartition("/")[2]
@@ -142,8 +142,8 @@ def _check_eviction(eviction: Document) -> None:
         )
 
 
-def _marked_evicted(pod: Document, now: str) -> Document:
-    """The pod with the condition that tells controllers why it goes."""
+def _mark_evicted(pod: Document, now: str) -> Document:
+    """Set the pod's condition that tells controllers the reason of its deletion."""
     status: dict[str, Any] = pod.setdefault("status", {})
     wanted = {
         "type": "DisruptionTarget",
@@ -165,18 +165,18 @@ def _marked_evicted(pod: Document, now: str) -> Document:
 def _eviction_options(call: Call, eviction: Document) -> DeletionOptions:
     from msgspec.structs import replace
 
-    wanted = _object(eviction, "deleteOptions")
+    wanted = _object_member(eviction, "deleteOptions")
     return options_of(replace(call, body=orjson.dumps(wanted), headers={}))
 
 
-def _leaves_anyway(pod: Document) -> bool:
-    """Pods that are finished, not running yet or on their way out take nothing from a budget."""
+def _is_free_to_evict(pod: Document) -> bool:
+    """Whether the eviction needs no budget, because the pod is finished, not running yet, or terminating."""
     phase = (pod.get("status") or {}).get("phase") or "Pending"
     return phase in (*_FINISHED, "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _spend_budget(core: Core, call: Call, pod: Document, *, dry_run: bool) -> None:
-    """Take one disruption from the pod's budget. Raises Refusal (429) when there is none left."""
+def _spend_disruption(core: Core, call: Call, pod: Document, *, dry_run: bool) -> None:
+    """Take one disruption from the pod's budget. Raises Refusal (429) when the budget has none left."""
     budgets = _budgets_of(core, call.namespace, pod)
     if not budgets:
         return
@@ -189,29 +189,31 @@ def _spend_budget(core: Core, call: Call, pod: Document, *, dry_run: bool) -> No
     name = stored.key.name
     if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
         text = f"The disruption budget {name} is still being processed by the server."
-        raise _violation(text, retry_after_s=10)
+        raise _budget_refusal(text, retry_after_s=10)
     if len(status.get("disruptedPods") or {}) > 2_000:
-        raise _violation("DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+        raise _budget_refusal(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        )
     if _costs_nothing(budget, pod):
         return
     allowed = status.get("disruptionsAllowed") or 0
     if allowed <= 0:
         healthy, needed = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
-        raise _violation(
+        raise _budget_refusal(
             f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
         )
     if dry_run:
         return
     status["disruptionsAllowed"] = allowed - 1
     status.setdefault("disruptedPods", {})[call.name] = format_time(core.clock())
-    _tell_whether_allowed(budget, format_time(core.clock()))
+    _set_disruption_allowed(budget, format_time(core.clock()))
     entry = core.catalog.of_shelf(_BUDGETS)
     assert entry is not None
     core.put(entry, stored, budget)
 
 
-def _tell_whether_allowed(budget: Document, now: str) -> None:
-    """Set the budget's condition DisruptionAllowed to what its numbers say."""
+def _set_disruption_allowed(budget: Document, now: str) -> None:
+    """Set the budget's condition DisruptionAllowed according to its numbers."""
     status = budget["status"]
     allowed = (status.get("disruptionsAllowed") or 0) > 0
     wanted = {
@@ -232,7 +234,7 @@ def _tell_whether_allowed(budget: Document, now: str) -> None:
 
 
 def _costs_nothing(budget: Document, pod: Document) -> bool:
-    """Whether an unhealthy pod may go without spending a disruption."""
+    """Whether an unhealthy pod may be evicted without spending a disruption."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
         return False
@@ -256,7 +258,7 @@ def _budgets_of(core: Core, namespace: str, pod: Document) -> list[tuple[Stored,
     return budgets
 
 
-def _violation(why: str, *, retry_after_s: int = 0) -> Exception:
+def _budget_refusal(why: str, *, retry_after_s: int = 0) -> Exception:
     cause = Cause(reason="DisruptionBudget", message=why)
     text = "Cannot evict pod as it would violate the pod's disruption budget."
     return too_many_requests(text, retry_after_s=retry_after_s, causes=[cause])
@@ -266,7 +268,9 @@ def _violation(why: str, *, retry_after_s: int = 0) -> Exception:
 
 
 async def finalize(core: Core, call: Call) -> CallAnswer:
-    """PUT of a namespace's spec.finalizers: the last one gone, a terminating namespace is. Raises Refusal."""
+    """PUT of a namespace's spec.finalizers. A terminating namespace is removed with its last finalizer. Raises
+    Refusal.
+    """
     check_write_options(call, "UpdateOptions")
     raw = canonical(decoding.of_body(call))
     if core.storage.get(call.entry.shelf, Key("", call.name)) is None:
@@ -274,7 +278,7 @@ async def finalize(core: Core, call: Call) -> CallAnswer:
     return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
 
 
-def _object(doc: Document, member: str) -> Document:
+def _object_member(doc: Document, member: str) -> Document:
     value = doc.get(member)
     if value is None:
         return {}

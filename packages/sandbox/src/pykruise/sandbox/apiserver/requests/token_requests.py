@@ -1,6 +1,6 @@
 """POST serviceaccounts/NAME/token: a token for a service account.
 
-Rule: Kubernetes' TokenRequest. Tokens are made and recognised by access/tokens.py.
+Same rule as Kubernetes' TokenRequest. access/tokens.py issues and recognises tokens.
 """
 
 from typing import Any, Final
@@ -28,9 +28,9 @@ _BINDS: Final = {"Pod": PODS, "Secret": SECRETS}
 
 
 async def request_token(core: Core, call: Call) -> CallAnswer:
-    """201 with the TokenRequest and its token. Raises Refusal."""
+    """Answer 201 with the TokenRequest and its token. Raises Refusal."""
     check_write_options(call, "CreateOptions")
-    doc = _read(call)
+    doc = _decode_body(call)
     account = core.get(call.entry, call.namespace, call.name)
     if account is None:
         raise not_found(call.entry.resource, call.name)
@@ -38,9 +38,9 @@ async def request_token(core: Core, call: Call) -> CallAnswer:
     spec["audiences"] = spec.get("audiences") or [AUDIENCE]
     seconds = spec.get("expirationSeconds")
     spec["expirationSeconds"] = seconds = _DEFAULT_S if seconds is None else seconds
-    if result := _check(seconds):
+    if result := _check_duration(seconds):
         raise invalid("TokenRequest", _GROUP, "", result)
-    bound = _bound(core, call, spec.get("boundObjectRef"))
+    bound = _find_bound_object(core, call, spec.get("boundObjectRef"))
     token = core.tokens.issue(account, audiences=tuple(spec["audiences"]), seconds=seconds, bound=bound)
     doc["metadata"] = {
         **(doc.get("metadata") or {}),
@@ -53,7 +53,7 @@ async def request_token(core: Core, call: Call) -> CallAnswer:
     return CallAnswer(201, orjson.dumps(shown), is_object=False)
 
 
-def _read(call: Call) -> dict[str, Any]:
+def _decode_body(call: Call) -> dict[str, Any]:
     sent = read_body(call.headers, call.body, what="TokenRequest")
     decoder = decoder_for("io.k8s.api.authentication.v1.TokenRequest")
     assert decoder is not None
@@ -64,7 +64,7 @@ def _read(call: Call) -> dict[str, Any]:
     return {member: value for member, value in doc.items() if member in ("metadata", "spec")}
 
 
-def _check(seconds: int) -> list[Cause]:
+def _check_duration(seconds: int) -> list[Cause]:
     if seconds < _SHORTEST_S:
         text = "may not specify a duration less than 10 minutes"
     elif seconds > _LONGEST_S:
@@ -74,8 +74,8 @@ def _check(seconds: int) -> list[Cause]:
     return [causes.invalid("spec.expirationSeconds", seconds, text)]
 
 
-def _bound(core: Core, call: Call, said: Document | None) -> Bound | None:
-    """Object whose deletion ends the token. Raises Refusal."""
+def _find_bound_object(core: Core, call: Call, said: Document | None) -> Bound | None:
+    """Return the object whose deletion invalidates the token. Raises Refusal."""
     if said is None:
         return None
     resource = _BINDS.get(said.get("kind") or "")

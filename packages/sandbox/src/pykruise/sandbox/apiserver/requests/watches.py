@@ -1,11 +1,11 @@
-"""Watches: every committed change, in order, to everyone who asked for it.
+"""Watches: every committed change, in order, for everyone who watches it.
 
-writes.py ──▶ Hub.publish(change) ──▶ buffers of the Watchers concerned ──▶ WatchStream yields lines
+writes.py ──▶ Hub.publish(change) ──▶ buffers of the WatchStreams concerned ──▶ WatchStream yields lines
 
-A change is encoded once for each form it is asked in (version, table or not), whatever the number of
-watchers, and only when the first of them reads it. A watcher that does not read is cut off when its buffer
-is full; no writer waits for it. Selectors are applied to the facts stored with the object: a change by which
-an object leaves the selection is a DELETED for that watcher, one by which it enters an ADDED.
+A change is encoded once per requested form (version, table or not), whatever the number of watchers, and only when
+the first of them reads it. A watcher that does not read is cut off when its buffer is full, so no writer waits for
+it. Selectors are applied to the facts stored with the object: when an object stops matching a watcher's selection,
+the watcher gets DELETED; when it starts matching, the watcher gets ADDED.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from pykruise.sandbox.apiserver.objects.storage import StorageChange, Stored
 from pykruise.sandbox.apiserver.requests.selection import Selection
 
 BOOKMARK_EVERY_S: Final = 60.0
-_TIMER_SLACK_S: Final = 0.001  # a timer may fire within the clock's resolution before its time
+_TIMER_SLACK_S: Final = 0.001  # a timer may fire early, within the clock's resolution
 
 Encoder = Callable[[str, Stored, int], bytes | Awaitable[bytes]]
-"""Makes the line of an event: its type, the object, and the revision to show on it."""
+"""Encodes the line of an event: its type, the object, and the revision to show on it."""
 
 
 class LineStream(Protocol):
-    """An answer that goes on: lines without line ends, until there are no more."""
+    """An answer of many lines, without line ends, until there are no more."""
 
     content_type: str
 
@@ -35,12 +35,12 @@ class LineStream(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Stop at once. Safe to call twice; a reader that waits is released."""
+        """Stop immediately and release a waiting reader. Safe to call twice."""
         ...
 
 
 class Publication:
-    """One change on its way to watchers, with the lines already made of it."""
+    """One change for the watchers, with its lines that have been encoded."""
 
     __slots__ = ("change", "lines")
 
@@ -50,7 +50,7 @@ class Publication:
 
 
 class HubStats(msgspec.Struct, frozen=True):
-    """How the hub is: open watches, changes published, watchers cut off because they did not read."""
+    """Counts of the hub: open watches, published changes, watchers that were cut off because they did not read."""
 
     watchers: int
     published: int
@@ -58,13 +58,13 @@ class HubStats(msgspec.Struct, frozen=True):
 
 
 class Hub:
-    """All watches. Watchers stand under the most selective thing their selection fixes, so that a change reaches only
-    those it may concern, however many there are.
+    """All watches. A watcher is registered under the most selective value that its selection fixes, so that a change
+    reaches only those watchers that it may concern, however many there are.
     """
 
     def __init__(self, *, buffer_events: int = 10_000) -> None:
         self._buffer_events = buffer_events
-        # Dicts for their order: who began to watch first hears first, so equal programs give equal runs.
+        # Dicts keep the order: the oldest watcher is notified first, so equal programs give equal runs.
         self._shelves: dict[str, dict[tuple[str, str], dict[WatchStream, None]]] = {}
         self._count = 0
         self._published = 0
@@ -72,16 +72,16 @@ class Hub:
 
     @property
     def buffer_events(self) -> int:
-        """How many events a watcher may lag behind."""
+        """Number of events that a watcher may lag behind."""
         return self._buffer_events
 
     def add(self, shelf: str, trigger: tuple[str, str], stream: "WatchStream") -> None:
-        """From now on the stream gets the changes of the shelf that can have this trigger."""
+        """Register the stream for changes of the shelf with this trigger."""
         self._shelves.setdefault(shelf, {}).setdefault(trigger, {})[stream] = None
         self._count += 1
 
     def remove(self, shelf: str, trigger: tuple[str, str], stream: "WatchStream") -> None:
-        """The stream wants nothing more."""
+        """Unregister the stream."""
         triggers = self._shelves.get(shelf, {})
         streams = triggers.get(trigger)
         if streams is None or stream not in streams:
@@ -92,11 +92,11 @@ class Hub:
             del triggers[trigger]
 
     def has_watchers(self, shelf: str) -> bool:
-        """Whether there is a watch of the shelf."""
+        """Whether the shelf is watched."""
         return bool(self._shelves.get(shelf))
 
     def publish(self, change: StorageChange, triggers: Iterable[tuple[str, str]]) -> None:
-        """Hand a committed change to the watchers under these triggers."""
+        """Offer a committed change to the watchers under these triggers."""
         self._published += 1
         shelf = self._shelves.get(change.shelf)
         if not shelf:
@@ -108,19 +108,19 @@ class Hub:
                     self._dropped += 1
 
     def end(self, shelf: str | None = None) -> None:
-        """End the streams of a shelf, or all of them: what they have buffered is still read."""
+        """End the streams of a shelf, or all of them. Their buffered lines can still be read."""
         for name in [shelf] if shelf is not None else list(self._shelves):
             for streams in list(self._shelves.get(name, {}).values()):
                 for stream in tuple(streams):
                     stream.end()
 
     def stats(self) -> HubStats:
-        """How the hub is."""
+        """The hub's counts."""
         return HubStats(self._count, self._published, self._dropped)
 
 
 def event_type(change: StorageChange, selection: Selection) -> str:
-    """Type of the change for a watch with this selection; empty: no event."""
+    """Type of the event for a watch with this selection; empty: no event."""
     before = change.old is not None and selection.matches(change.old)
     after = change.new is not None and selection.matches(change.new)
     if after:
@@ -129,10 +129,10 @@ def event_type(change: StorageChange, selection: Selection) -> str:
 
 
 class WatchStream:
-    """The lines of one watch, without line ends: an async iterator. Close it when done.
+    """The lines of one watch, without line ends: an async iterator. Close it afterwards.
 
-    `initial` are lines to send first. `form` names what `encode` makes, so that equal forms share lines.
-    `later` changes every line but the first.
+    `initial` are the first lines to send. `form` identifies the output of `encode`, so that streams of equal form
+    share lines. `later` changes every line except the first.
     """
 
     def __init__(
@@ -170,7 +170,9 @@ class WatchStream:
         self._buffer: deque[tuple[str, Publication]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        """Set at the first wait, and kept over the next ones: what it is for is never due sooner than it."""
+        """Set at the first wait, and kept for the next waits, because the next bookmark or the end is never due
+        earlier.
+        """
         self._ended = False
         self._overrun = False
         self._closed = False
@@ -182,13 +184,11 @@ class WatchStream:
 
     @property
     def overrun(self) -> bool:
-        """Whether it was cut off because it was not read."""
+        """Whether the stream was cut off because it was not read."""
         return self._overrun
 
     def offer(self, publication: Publication) -> bool:
-        """Take a change if it concerns this watch; False when the buffer is full and the stream ends for
-        it.
-        """
+        """Buffer a change if it concerns this watch. Return False when the buffer is full, which ends the stream."""
         change = publication.change
         if self._ended or change.revision <= self._after:
             return True
@@ -207,16 +207,16 @@ class WatchStream:
         return True
 
     def end(self) -> None:
-        """Nothing more comes after what is buffered (and after nothing at all when overrun)."""
+        """End the stream after its buffered lines (immediately when it was cut off)."""
         self._ended = True
-        self._put_timer_away()
+        self._cancel_timer()
         self._hub.remove(self._shelf, self._trigger, self)
         if self._overrun:
             self._buffer.clear()
         self._wake()
 
     async def aclose(self) -> None:
-        """Stop at once. Safe to call twice; a reader that waits is released."""
+        """Stop immediately and release a waiting reader. Safe to call twice."""
         self._closed = True
         self._buffer.clear()
         self._initial = None
@@ -227,7 +227,7 @@ class WatchStream:
 
     async def __anext__(self) -> bytes:
         while True:
-            line = await self._ready()
+            line = await self._ready_line()
             if line is not None:
                 return line
             if self._ended:
@@ -235,18 +235,16 @@ class WatchStream:
             await self._wait()
 
     async def batch(self, *, most: int = 256) -> list[bytes]:
-        """The next lines, at least one and as many as are ready up to `most`; empty at the end of the
-        stream.
-        """
+        """The next lines: at least one, and up to `most` of those that are ready; empty at the end of the stream."""
         try:
             lines = [await anext(self)]
         except StopAsyncIteration:
             return []
-        while len(lines) < most and (line := await self._ready()) is not None:
+        while len(lines) < most and (line := await self._ready_line()) is not None:
             lines.append(line)
         return lines
 
-    async def _ready(self) -> bytes | None:
+    async def _ready_line(self) -> bytes | None:
         """The next line if there is one without waiting."""
         line = await self._next_line()
         if line is None or self._later is None:
@@ -264,7 +262,7 @@ class WatchStream:
             self._initial = None
         if self._buffer:
             kind, publication = self._buffer.popleft()
-            return await self._line(kind, publication)
+            return await self._encode_line(kind, publication)
         if self._ended:
             return None
         now = self._loop.time() + _TIMER_SLACK_S
@@ -276,12 +274,12 @@ class WatchStream:
             return self._bookmark(self._revision())
         return None
 
-    async def _line(self, kind: str, publication: Publication) -> bytes:
+    async def _encode_line(self, kind: str, publication: Publication) -> bytes:
         key = (kind, self._form)
         line = publication.lines.get(key)
         if line is None:
             change = publication.change
-            # What is gone, or gone for this watcher, is shown as it last was.
+            # A removed object, or one that no longer matches, is shown in its last state.
             stored = change.old if kind == "DELETED" else change.new
             assert stored is not None
             made = self._encode(kind, stored, change.revision)
@@ -292,21 +290,21 @@ class WatchStream:
         return self._bookmark(self._revision()) if self._bookmark is not None else None
 
     async def _wait(self) -> None:
-        """Until something is offered, the stream ends, or it is time for a bookmark or for the end."""
+        """Wait until a change is offered, the stream ends, or a bookmark or the end is due."""
         waiter = self._waiter = self._loop.create_future()
         if self._timer is None:
             due = self._end_at if self._bookmark is None else min(self._end_at, self._bookmark_at)
-            self._timer = self._loop.call_at(due, self._is_due)
+            self._timer = self._loop.call_at(due, self._timer_fired)
         try:
             await waiter
         finally:
             self._waiter = None
 
-    def _is_due(self) -> None:
+    def _timer_fired(self) -> None:
         self._timer = None
         self._wake()
 
-    def _put_timer_away(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -3,8 +3,8 @@
 Call ──▶ decode ──▶ (mutating admission) ──▶ the kind's rules, metadata, validation ──▶ (validating admission)
      ──▶ Core.put() ──▶ Answer
 
-Updates read, change and write without letting anyone in between; where admission makes them wait, they look
-again, and start over when the object has changed meanwhile.
+An update reads, changes and writes the object without an await in between. If admission makes it wait, it reads the
+object again, and starts over when the object has changed.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -45,20 +45,20 @@ _NAME_ATTEMPTS: Final = 8
 _CONFLICT_ATTEMPTS: Final = 5
 
 Change = Callable[[Document, Stored], Document | Awaitable[Document]]
-"""Makes the wanted object of a fresh document of the present one, which it may use up, and what is stored.
+"""Builds the wanted object from a fresh document of the present one, which it may change, and from the stored object.
 
-Called again when the object changed meanwhile.
+Called again when the object has changed in the meantime.
 """
 
 Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
-"""Owners after a change: the call, the stored object, the old document and the new one, the time."""
+"""Returns the owners after a change, from the call, the stored object, the old and the new document, and the time."""
 
 
 # --- POST ----------------------------------------
 
 
 async def create(core: Core, call: Call) -> CallAnswer:
-    """Create the object in the body. 201 with the object. Raises Refusal."""
+    """Create the object in the body. Answers 201 with the object. Raises Refusal."""
     check_write_options(call, "CreateOptions")
     doc = decoding.of_body(call)
     return await create_document(core, call, doc)
@@ -67,32 +67,30 @@ async def create(core: Core, call: Call) -> CallAnswer:
 async def create_document(
     core: Core, call: Call, doc: Document, *, managed: bytes | None = None
 ) -> CallAnswer:
-    """Create an object that is in canonical shape already. `managed`: who owns its fields, when that is
-    known.
-    """
+    """Create an object that is already in canonical shape. `managed`: the owners of its fields, if they are known."""
     entry, strategy = call.entry, call.entry.strategy
     if entry.crd and entry.terminating:
         raise not_while_terminating(entry.resource)
     meta: dict[str, Any] = doc["metadata"]
     metadata.wipe(meta)
-    _own_namespace(call, meta)
+    _set_namespace(call, meta)
     check_namespace(core, call, meta)
     doc = strategy.default(doc)
     now = core.clock()
     doc["metadata"].pop("managedFields", None)
-    asked = _shallow(doc) if managed is None else doc
+    asked = _copy_shallow(doc) if managed is None else doc
     if core.service_accounts and entry.shelf == "pods":
         from pykruise.sandbox.apiserver.plugins.pod_accounts import await_default_account
 
         await await_default_account(core, call, doc)
     doc = plugins.admit(core, call, doc, None)
-    doc = await _mutated(core, call, "CREATE", doc, None)
+    doc = await _run_mutating(core, call, "CREATE", doc, None)
     meta = doc["metadata"]
-    # Identity first: a kind's own rules may lean on it (a Job's selector holds its uid).
+    # The identity is set first, because a kind's own rules may use it (a Job's selector contains its uid).
     metadata.stamp_new(meta, uid=metadata.new_uid(core.rng), now=now)
     generated = not meta.get("name") and bool(meta.get("generateName"))
     if generated:
-        _name(core, call, meta)
+        _generate_free_name(core, call, meta)
     doc = strategy.prepare_create(strategy.without_disabled(doc))
     meta = doc["metadata"]
     kept = core.ownership.of_new(call, asked, doc, now) if managed is None else managed
@@ -103,10 +101,10 @@ async def create_document(
         *strategy.validate_create(doc),
     ]
     if causes:
-        raise _invalid(call, doc, causes)
+        raise _invalid_refusal(call, doc, causes)
     if entry.is_custom:
         call.warnings.extend(metadata.finalizer_advice(meta))
-    await _validated(core, call, "CREATE", doc, None)
+    await _run_validating(core, call, "CREATE", doc, None)
     limits.check(core, call, doc, None)
     if meta.get("resourceVersion"):
         if meta["resourceVersion"] != "0":
@@ -117,15 +115,15 @@ async def create_document(
     if call.dry_run:
         return CallAnswer(201, core.preview(call, doc, kept))
     stored_doc = await core.for_storage(entry, doc)
-    # A converter may have let others in.
+    # Another request may have created the object while the converter ran.
     if entry.converter is not None and core.get(entry, call.namespace, meta["name"]) is not None:
         raise already_exists(entry.resource, meta["name"])
     stored = core.put(entry, None, stored_doc, managed=kept)
     return CallAnswer(201, await core.answer(call, stored))
 
 
-def _shallow(doc: Document) -> Document:
-    """The document as it is now, as far as a kind's rules set members of their own accord."""
+def _copy_shallow(doc: Document) -> Document:
+    """Copy the document as deep as a kind's rules set members automatically."""
     asked = dict(doc)
     for member in ("metadata", "spec"):
         if isinstance(part := doc.get(member), dict):
@@ -133,8 +131,8 @@ def _shallow(doc: Document) -> Document:
     return asked
 
 
-def _invalid(call: Call, doc: Document, causes: Sequence[Cause]) -> Refusal:
-    """A custom object is called what it says it is, even when that is what is wrong with it."""
+def _invalid_refusal(call: Call, doc: Document, causes: Sequence[Cause]) -> Refusal:
+    """Build the refusal. It names a custom object by its own kind and group, even if these are wrong."""
     kind, group = call.entry.resource.kind, call.entry.resource.group
     if call.entry.is_custom:
         kind = str(doc.get("kind") or "")
@@ -142,8 +140,8 @@ def _invalid(call: Call, doc: Document, causes: Sequence[Cause]) -> Refusal:
     return invalid(kind, group, doc["metadata"].get("name") or "", causes)
 
 
-def _own_namespace(call: Call, meta: dict[str, Any]) -> None:
-    """The object's namespace is that of the request; saying another is an error."""
+def _set_namespace(call: Call, meta: dict[str, Any]) -> None:
+    """Set the object's namespace to that of the request. Another namespace in the object is an error."""
     said = meta.get("namespace") or ""
     if said == call.namespace:
         if not said:
@@ -159,8 +157,8 @@ def _own_namespace(call: Call, meta: dict[str, Any]) -> None:
         )
 
 
-def _name(core: Core, call: Call, meta: dict[str, Any]) -> None:
-    """Generate a name that is free; after eight tries the last one stands, and creation says it is taken."""
+def _generate_free_name(core: Core, call: Call, meta: dict[str, Any]) -> None:
+    """Generate a name that is free. After eight tries the last name stays, and creation reports that it exists."""
     for _ in range(_NAME_ATTEMPTS):
         meta["name"] = metadata.generate_name(meta["generateName"], core.rng)
         if core.get(call.entry, call.namespace, meta["name"]) is None:
@@ -171,10 +169,10 @@ def _name(core: Core, call: Call, meta: dict[str, Any]) -> None:
 
 
 async def replace(core: Core, call: Call) -> CallAnswer:
-    """PUT: the body is the object from now on. Raises Refusal."""
+    """PUT: replace the object with the one in the body. Raises Refusal."""
     check_write_options(call, "UpdateOptions")
     doc = decoding.of_body(call)
-    _own_namespace(call, doc["metadata"])
+    _set_namespace(call, doc["metadata"])
     check_name(call, doc["metadata"])
     raw = canonical(doc)
     entry = call.entry
@@ -183,14 +181,14 @@ async def replace(core: Core, call: Call) -> CallAnswer:
             raise not_found(entry.resource, call.name)
         uid = doc["metadata"].get("uid")
         if uid:
-            raise _wrong_uid(call, uid, "")
+            raise _uid_conflict(call, uid, "")
         check_may_create(core, call)
         return await create_document(core, call, doc)
     return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
 
 
 def check_may_create(core: Core, call: Call) -> None:
-    """Checks that a user who changes an absent object may create it. Raises Refusal (403)."""
+    """Check that a user who writes an absent object may create it. Raises Refusal (403)."""
     if core.authorizer is not None and not call.user.is_master:
         resource = call.entry.resource
         asked = Attributes(
@@ -205,7 +203,7 @@ def check_may_create(core: Core, call: Call) -> None:
 
 
 def check_name(call: Call, meta: dict[str, Any]) -> None:
-    """The object's own name and namespace are those of the request. Raises Refusal."""
+    """Check that the object's name and namespace are those of the request. Raises Refusal."""
     name = meta.get("name") or ""
     if not name:
         raise bad_request(
@@ -221,8 +219,8 @@ def check_name(call: Call, meta: dict[str, Any]) -> None:
         )
 
 
-def _wrong_uid(call: Call, wanted: str, text: str) -> Refusal:
-    """The words are those of a real API server's storage layer."""
+def _uid_conflict(call: Call, wanted: str, text: str) -> Refusal:
+    """Build the conflict with the message of a real API server's storage layer."""
     where = f"{call.namespace}/{call.name}" if call.namespace else call.name
     group = call.entry.resource.group
     prefix = f"{group}/" if call.entry.is_custom else ""
@@ -239,7 +237,7 @@ def _wrong_uid(call: Call, wanted: str, text: str) -> Refusal:
 
 
 async def patch(core: Core, call: Call) -> CallAnswer:
-    """PATCH: change the object as the patch says. Raises Refusal."""
+    """PATCH: apply the patch to the object. Raises Refusal."""
     wanted = read_patch(call, call.entry.definition)
     if core.get(call.entry, call.namespace, call.name) is None:
         raise not_found(call.entry.resource, call.name)
@@ -249,7 +247,8 @@ async def patch(core: Core, call: Call) -> CallAnswer:
     def patched(doc: Document, stored: Stored) -> Document:
         if touches_managed:
             doc = core.ownership.added(call.entry, doc, stored.managed, stored=stored)
-        # What the patch cannot reach was in shape when it was stored: it is neither copied nor read again.
+        # Members that the patch does not touch are valid since they were stored, so they are neither copied nor
+        # decoded again.
         if touches_managed and _clears_managed(patched_doc := wanted.apply(deep_copy(doc))):
             patched_doc["metadata"]["managedFields"] = [{}]
             return decoding.of_patch(call, patched_doc, {})
@@ -260,12 +259,12 @@ async def patch(core: Core, call: Call) -> CallAnswer:
 
 
 def _clears_managed(doc: Document) -> bool:
-    """Whether the patch leaves an empty list of managers, which means that no manager is kept."""
+    """Whether the patch leaves an empty list of managers, which removes all managers."""
     meta = doc.get("metadata")
     return isinstance(meta, dict) and meta.get("managedFields") == []
 
 
-# --- what PUT and PATCH share ----------------------------------------
+# --- common parts of PUT and PATCH ----------------------------------------
 
 
 async def modify(
@@ -280,9 +279,9 @@ async def modify(
 ) -> CallAnswer:
     """Change the object of the call through its main or status endpoint. Raises Refusal.
 
-    `replaces`: the change is a PUT, whose uid is a precondition. `show` makes the answer's document of the
-    object. `tracks` tells who owns what afterwards, when the change itself knows better. `untouched`: the members
-    that the change leaves as they are; the old document and the new one share them.
+    `replaces`: the change is a PUT, whose uid is a precondition. `show` builds the answer's document from the object.
+    `tracks` computes the owners of fields, if the change itself knows them better. `untouched`: the members that the
+    change does not touch; the old and the new document share them.
     """
     entry = call.entry
     for _ in range(_CONFLICT_ATTEMPTS):
@@ -291,14 +290,14 @@ async def modify(
             raise not_found(entry.resource, call.name)
         old = await core.load(entry, stored)
         if untouched is not None and entry.converter is None:
-            # Metadata is written to further on, whatever the change.
+            # Metadata is always copied, because later steps write to it.
             fresh = core.beside(entry, stored, old, {*untouched(old)} - {"metadata"})
         else:
             fresh = await core.load(entry, stored)
         made = change(fresh, stored)
         new = made if isinstance(made, dict) else await made
         if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
-            raise _wrong_uid(call, uid, stored.uid)
+            raise _uid_conflict(call, uid, stored.uid)
         new, managed = await update(core, call, stored, old, new, tracks=tracks)
         if deletes_with_update(entry, new, old):
             if core.get(entry, call.namespace, call.name) is not stored:
@@ -320,21 +319,21 @@ async def modify(
 async def update(
     core: Core, call: Call, stored: Stored, old: Document, new: Document, *, tracks: Tracks | None = None
 ) -> tuple[Document, bytes]:
-    """The new object after admission, the rules of its kind and validation, and who owns its fields.
+    """Return the new object after admission, the rules of its kind and validation, and the owners of its fields.
 
     Raises Refusal.
     """
     entry, strategy = call.entry, call.entry.strategy
     meta: dict[str, Any] = new["metadata"]
-    _own_namespace(call, meta)
+    _set_namespace(call, meta)
     check_name(call, meta)
     new = strategy.default_changed(new, old)
     track = tracks or core.ownership.of_change
-    # A resize lets through so little that only what is left of it counts.
+    # A resize accepts so few fields that owners are tracked only after the others have been restored.
     late = call.subresource == "resize"
     managed = b"" if late else await track(call, stored, old, new, core.clock())
     new = plugins.admit(core, call, new, old)
-    new = await _mutated(core, call, "UPDATE", new, old)
+    new = await _run_mutating(core, call, "UPDATE", new, old)
     meta = new["metadata"]
     _check_revision(call, meta, stored)
     metadata.carry_over(meta, old["metadata"])
@@ -348,10 +347,10 @@ async def update(
     meta["resourceVersion"] = str(stored.revision)
     causes = [*metadata.validate_changed(meta, old["metadata"]), *rules.validate(new, old)]
     if causes:
-        raise _invalid(call, new, causes)
+        raise _invalid_refusal(call, new, causes)
     if entry.is_custom:
         call.warnings.extend(metadata.finalizer_advice(meta, old["metadata"]))
-    await _validated(core, call, "UPDATE", new, old)
+    await _run_validating(core, call, "UPDATE", new, old)
     limits.check(core, call, new, old)
     return new, managed
 
@@ -397,7 +396,7 @@ def _nothing_wrong(new: Document, old: Document) -> list[Cause]:
 
 
 def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
-    """Optimistic concurrency: a resourceVersion in the new object must be the present one."""
+    """Optimistic concurrency: the new object's resourceVersion, if any, must be the present one."""
     said = meta.get("resourceVersion") or ""
     if said in ("", "0"):
         if call.entry.unconditional_update:
@@ -419,8 +418,10 @@ def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
 # --- admission ----------------------------------------
 
 
-async def _mutated(core: Core, call: Call, operation: str, doc: Document, old: Document | None) -> Document:
-    """The object as the mutating reviewers want it, back in its kind's shape."""
+async def _run_mutating(
+    core: Core, call: Call, operation: str, doc: Document, old: Document | None
+) -> Document:
+    """Run the mutating reviewers. Return their object, decoded to its kind's shape."""
     entry = call.entry
     if not core.admission.concerns(entry.resource, call.subresource, operation):
         return doc
@@ -436,7 +437,9 @@ async def _mutated(core: Core, call: Call, operation: str, doc: Document, old: D
     return plugins.admit(core, call, entry.strategy.default(doc), old)
 
 
-async def _validated(core: Core, call: Call, operation: str, doc: Document, old: Document | None) -> None:
+async def _run_validating(
+    core: Core, call: Call, operation: str, doc: Document, old: Document | None
+) -> None:
     if core.admission.concerns(call.entry.resource, call.subresource, operation):
         verdict = await core.admission.validate(review(core, call, operation, doc, old))
         call.warnings.extend(verdict.warnings)
@@ -445,7 +448,7 @@ async def _validated(core: Core, call: Call, operation: str, doc: Document, old:
 def review(
     core: Core, call: Call, operation: str, doc: Document | None, old: Document | None
 ) -> AdmissionRequest:
-    """Review for the reviewers."""
+    """Build the request for the reviewers."""
     meta = (doc or old or {}).get("metadata") or {}
     return AdmissionRequest(
         uid=metadata.new_uid(core.rng),

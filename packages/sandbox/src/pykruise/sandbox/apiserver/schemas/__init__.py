@@ -1,1 +1,1 @@
-"""The stages behind `schema.py`: a module each for checking, defaulting, pruning and the schema itself."""
+"""The stages behind `schema.py`: one module each for checking, defaulting, pruning and the schema itself."""

@@ -1,9 +1,8 @@
 """Checks of a value: types, bounds, patterns, enumerations, required fields, and allOf/anyOf/oneOf/not.
 
-    a schema node ──▶ compile_check() ──▶ Check: value ──▶ causes, in the words of kube-apiserver
+    a schema node ──▶ compile_check() ──▶ Check: value ──▶ causes, with kube-apiserver's messages
 
-Each keyword makes a closure of its own, or none; a node where nothing can fail compiles to None, and is not
-walked.
+Each keyword compiles to its own closure, or to none. A node that cannot fail compiles to None and is not walked.
 """
 
 import math
@@ -46,7 +45,7 @@ def _go_format(value: Any) -> str:
 
 
 def compile_check(node: Schema) -> Check | None:
-    """All value checks of a node and below, in the server's order; None when nothing can fail."""
+    """Compile all value checks of a node and its children, in the server's order; None when no check can fail."""
     parts = [
         make(node)
         for make in (
@@ -98,8 +97,8 @@ def _compile_type(node: Schema) -> Check | None:
         accepted.add(type(None))
     whole_floats = "integer" in types and "number" not in types
     wanted, named = ",".join(types), _type_name
-    # The server compares no types of strings that have a format (the format's own check says what is wrong),
-    # and speaks of Go's formats instead of JSON's types for the rest.
+    # The server does not check the types of strings with a format (the format's own check reports the error), and
+    # names Go's formats instead of JSON's types for other values.
     if node.get("format") and check_for(node["format"]) and not {"integer", "number"} & set(types):
         accepted |= {str, list}
         wanted, named = node["format"], _go_format
@@ -265,7 +264,7 @@ def _compile_object(node: Schema) -> Check | None:
 
 
 def _compile_junctors(node: Schema) -> Check | None:
-    """allOf, anyOf, oneOf and not. Their errors belong to no field, as on the real server."""
+    """Compile allOf, anyOf, oneOf and not. Their errors have no field, as on a real server."""
     any_of = [compile_check(sub) or accept for sub in node.get("anyOf") or ()]
     one_of = [compile_check(sub) or accept for sub in node.get("oneOf") or ()]
     all_of = [compile_check(sub) or accept for sub in node.get("allOf") or ()]
@@ -312,7 +311,7 @@ def _compile_junctors(node: Schema) -> Check | None:
 def _count_passes(
     checks: Sequence[Check], value: Any, path: Path, *, stop_at_first: bool
 ) -> tuple[int, Found]:
-    """How many alternatives accept the value, and if none does, the errors of the one that fits best."""
+    """Count the alternatives that accept the value. If none does, return the errors of the one with the fewest."""
     passed, nearest = 0, None
     for check in checks:
         result: Found = []

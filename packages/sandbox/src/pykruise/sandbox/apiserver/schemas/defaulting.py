@@ -1,6 +1,6 @@
-"""Defaults of a schema, filled into a document where a value is absent, or null without being nullable.
+"""Defaults of a schema, filled into a document where a value is absent, or is null without being nullable.
 
-a schema node ──▶ compile_fill() ──▶ Fill: changes a value in place; None where there is nothing to fill
+a schema node ──▶ compile_fill() ──▶ Fill: changes a value in place; None when the node has no defaults
 """
 
 from collections.abc import Callable, Mapping

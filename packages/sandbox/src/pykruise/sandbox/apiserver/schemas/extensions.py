@@ -20,7 +20,7 @@ from pykruise.sandbox.apiserver.schemas.paths import (
 
 
 def compile_list_check(node: Schema) -> Check | None:
-    """Uniqueness in lists of type `set` and `map`."""
+    """Compile the uniqueness checks of lists of type `set` and `map`."""
     return _compile_walk(node, _list_rule)
 
 
@@ -57,7 +57,9 @@ def _check_set(value: Any, path: Path, result: Found) -> None:
 
 
 def compile_embedded_check(node: Schema) -> Check | None:
-    """apiVersion and kind of embedded resources. Those of the object itself are the server's own business."""
+    """Compile the checks of apiVersion and kind of embedded resources. The server itself checks those of the whole
+    object.
+    """
 
     def rule(sub: Schema) -> Check | None:
         return _check_embedded if sub.get("x-kubernetes-embedded-resource") and sub is not node else None
@@ -80,7 +82,7 @@ def _check_embedded(value: Any, path: Path, result: Found) -> None:
 
 
 def _compile_walk(node: Schema, rule: Callable[[Schema], Check | None]) -> Check | None:
-    """Apply `rule`'s check wherever it makes one; None when it makes none in the whole schema."""
+    """Apply the check that `rule` returns at each node; None when it returns none in the whole schema."""
     own = rule(node)
     items = node.get("items")
     check_item = _compile_walk(items, rule) if isinstance(items, Mapping) else None

@@ -1,7 +1,7 @@
-"""Where in a document, and what was found there: the words that all schema checks share.
+"""Paths in a document and the errors at them: types that all schema checks share.
 
-A check walks a document with the path so far (a linked tuple, which costs next to nothing) and only
-renders it when it has something to say.
+A check walks a document with the path so far (a linked tuple, which costs almost nothing), and only renders the path
+when it reports an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 from pykruise.kube.errors import Cause
 
 Schema = Mapping[str, Any]
-"""A node of an OpenAPI v3 schema, as a CRD holds it."""
+"""A node of an OpenAPI v3 schema, as in a CRD."""
 
 
 Path = tuple[Any, str | int] | None
@@ -18,17 +18,17 @@ Path = tuple[Any, str | int] | None
 
 Found = list[tuple[Path, Cause]]
 Check = Callable[[Any, Path, Found], None]
-"""Adds to what was found whatever is wrong with a value at a path."""
+"""Appends the errors of a value at a path to the list of errors."""
 
 
 class MapKey(str):
-    """A path step into a map: some of the server's messages show it as `[key]` instead of `.key`."""
+    """A path step into a map; some of the server's messages show it as `[key]` instead of `.key`."""
 
     __slots__ = ()
 
 
 def accept(value: Any, path: Path, result: Found) -> None:
-    """The check that nothing fails."""
+    """A check that accepts every value."""
 
 
 def steps_of(path: Path) -> list[str | int]:
@@ -41,7 +41,7 @@ def steps_of(path: Path) -> list[str | int]:
 
 
 def show(path: Path, *, brackets: bool = False) -> str:
-    """`spec.items[0].name`; with `brackets` the keys of maps as `labels[app]`."""
+    """Format a path: `spec.items[0].name`. With `brackets`, keys of maps are shown as `labels[app]`."""
     text = ""
     for step in steps_of(path):
         if isinstance(step, int) or (brackets and isinstance(step, MapKey)):
@@ -52,7 +52,7 @@ def show(path: Path, *, brackets: bool = False) -> str:
 
 
 def identity(value: Any) -> Any:
-    """A hashable stand-in that is equal exactly when two JSON values are (true is not 1)."""
+    """Return a hashable value that is equal for equal JSON values only (true is not 1)."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, list):
@@ -63,7 +63,7 @@ def identity(value: Any) -> Any:
 
 
 def repeated(identities: Sequence[Any]) -> list[int]:
-    """Indexes at which a value is seen the second time (not the third)."""
+    """Indexes at which a value occurs the second time (not the third)."""
     times: dict[Any, int] = {}
     indexes = []
     for index, identity in enumerate(identities):

@@ -1,4 +1,4 @@
-"""Pruning: fields that a schema does not know are dropped from a document, and nulls without a meaning.
+"""Pruning: removes from a document the fields that its schema does not have, and meaningless nulls.
 
 a schema node ──▶ compile_prune() ──▶ Prune: changes a value in place, and lists the paths it dropped
 """
@@ -34,7 +34,7 @@ _OBJECT_META: Final = frozenset(
 
 
 def _prune_all(value: Any, path: Path, dropped: list[str]) -> None:
-    """Below `additionalProperties: true` nothing is specified, so every key of a map goes."""
+    """Drop every key of a map. Below `additionalProperties: true` no field is specified."""
     if type(value) is dict:
         dropped.extend(show((path, key)) for key in value)
         value.clear()
@@ -44,7 +44,7 @@ def _prune_all(value: Any, path: Path, dropped: list[str]) -> None:
 
 
 def compile_prune(node: Schema | None, *, root: bool = False) -> Prune | None:
-    """Drop unknown keys and null values; None when there is nothing to do at any depth."""
+    """Compile the removal of unknown keys and null values; None when there is nothing to remove at any depth."""
     if node is None:
         return _prune_all
     is_open = bool(node.get("x-kubernetes-preserve-unknown-fields"))

@@ -1,6 +1,6 @@
-"""Updates that leave a fault as it was: the server does not hold it against them.
+"""Ratcheting: the server ignores an error of an update in a part that the update does not change.
 
-where a fault is + both documents ──▶ unchanged() ──▶ whether the part around it is the same in both
+path of the error + both documents ──▶ unchanged() ──▶ whether the part around it is the same in both
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from pykruise.sandbox.apiserver.schemas.paths import Path, Schema, identity, ste
 
 
 def unchanged(path: Path, new: Any, old: Any, node: Schema | None) -> bool:
-    """Whether some part that contains `path` is the same in both documents."""
+    """Whether a part that contains `path` is the same in both documents."""
     for step in steps_of(path):
         if isinstance(step, int):
             old = _counterpart(new, step, old, node)
@@ -20,7 +20,7 @@ def unchanged(path: Path, new: Any, old: Any, node: Schema | None) -> bool:
             if not isinstance(new, dict) or step not in new or not isinstance(old, dict) or step not in old:
                 return False
             new, old = new[step], old[step]
-            node = _child(node, step)
+            node = _child_schema(node, step)
         if old is _NOTHING:
             return False
         if _equal(new, old, node):
@@ -29,10 +29,10 @@ def unchanged(path: Path, new: Any, old: Any, node: Schema | None) -> bool:
 
 
 def _equal(new: Any, old: Any, node: Schema | None) -> bool:
-    """Whether two values are the same; in lists of type map the order does not count."""
+    """Whether two values are equal; in lists of type map the order does not count."""
     if isinstance(new, dict) and isinstance(old, dict):
         return new.keys() == old.keys() and all(
-            _equal(item, old[key], _child(node, key)) for key, item in new.items()
+            _equal(item, old[key], _child_schema(node, key)) for key, item in new.items()
         )
     if isinstance(new, list) and isinstance(old, list):
         if len(new) != len(old):
@@ -51,13 +51,13 @@ def _equal(new: Any, old: Any, node: Schema | None) -> bool:
 _NOTHING: Final = object()
 
 
-def _child(node: Schema | None, key: str) -> Schema | None:
+def _child_schema(node: Schema | None, key: str) -> Schema | None:
     child = ((node or {}).get("properties") or {}).get(key, (node or {}).get("additionalProperties"))
     return child if isinstance(child, Mapping) else None
 
 
 def _counterpart(new: Sequence[Any], index: int, old: Any, node: Schema | None) -> Any:
-    """The item of the old list with the same map keys; only lists of type map can tell."""
+    """The item of the old list with the same map keys. Only lists of type map have such keys."""
     keys = (node or {}).get("x-kubernetes-list-map-keys")
     if not keys or not isinstance(old, list) or not isinstance(new[index], dict):
         return _NOTHING

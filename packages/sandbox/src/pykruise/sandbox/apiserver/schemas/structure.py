@@ -1,4 +1,4 @@
-"""Is a schema structural? CRDs may only have those: every field has one type, given outside of any junctor.
+"""Check that a schema is structural, as CRDs require: every field has one type, specified outside of any junctor.
 
 the schema of a CRD version ──▶ offences(), bad_defaults() ──▶ causes with paths into the schema
 """
@@ -14,7 +14,7 @@ from pykruise.sandbox.apiserver.schemas.paths import Found, Schema
 
 
 class SchemaLevel(NamedTuple):
-    """Where a node stands, in the words the server has for a node without a type."""
+    """Position of a node, with the server's message for a node without a type at that position."""
 
     name: str
     without_type: str
@@ -56,11 +56,11 @@ _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 
 def offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
-    """Reasons for which a schema is not structural, at this node and below."""
+    """Yield the reasons why a schema is not structural, at this node and below."""
     if not isinstance(node, Mapping):
         yield causes.invalid(path, node, "must be an object")
         return
-    yield from _unsupported(node, path)
+    yield from _unsupported_keywords(node, path)
     kind = node.get("type") or ""
     if kind and kind not in _TYPES:
         yield causes.not_supported(f"{path}.type", kind, _TYPES)
@@ -90,7 +90,7 @@ def offences(node: Any, level: SchemaLevel, path: str) -> Iterator[Cause]:
     yield from _junctor_offences(node, path)
 
 
-def _unsupported(node: Schema, path: str) -> Iterator[Cause]:
+def _unsupported_keywords(node: Schema, path: str) -> Iterator[Cause]:
     for word, detail in _UNSUPPORTED.items():
         if node.get(word):
             yield causes.forbidden(f"{path}.{word}", detail)
@@ -161,7 +161,7 @@ def _list_offences(node: Schema, path: str) -> Iterator[Cause]:
 
 
 def _junctor_offences(node: Schema, path: str) -> Iterator[Cause]:
-    for word, subs in _junctors(node):
+    for word, subs in _junctors_of(node):
         if word == "anyOf" and list(subs) == _INT_OR_STRING and node.get("x-kubernetes-int-or-string"):
             continue
         for index, sub in enumerate(subs):
@@ -174,7 +174,7 @@ def _junctor_offences(node: Schema, path: str) -> Iterator[Cause]:
             yield from _nested_offences(inner, place)
 
 
-def _junctors(node: Schema) -> Iterator[tuple[str, Sequence[Schema]]]:
+def _junctors_of(node: Schema) -> Iterator[tuple[str, Sequence[Schema]]]:
     for word in ("allOf", "anyOf", "oneOf"):
         yield word, [sub for sub in node.get(word) or () if isinstance(sub, Mapping)]
     if isinstance(node.get("not"), Mapping):
@@ -182,7 +182,7 @@ def _junctors(node: Schema) -> Iterator[tuple[str, Sequence[Schema]]]:
 
 
 def _nested_offences(node: Schema, path: str) -> Iterator[Cause]:
-    """Below a junctor only values may be restricted; structure is said outside."""
+    """Yield the structural keywords below a junctor, where only values may be restricted."""
     for word, detail in _FORBIDDEN_BELOW_JUNCTORS:
         if node.get(word):
             yield causes.forbidden(f"{path}.{word}", detail)
@@ -196,7 +196,7 @@ def _nested_offences(node: Schema, path: str) -> Iterator[Cause]:
         yield causes.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
 
 
-def _children(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
+def _child_nodes(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
     for name, sub in (node.get("properties") or {}).items():
         yield sub, f"{path}.properties[{name}]"
     for word in ("items", "additionalProperties"):
@@ -205,7 +205,7 @@ def _children(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
 
 
 def bad_defaults(node: Schema, path: str) -> Iterator[Cause]:
-    """Defaults that their own schema would refuse."""
+    """Yield the defaults that violate their own schema."""
     if node.get("default") is not None:
         defaults: Found = []
         check = compile_check(node)
@@ -214,5 +214,5 @@ def bad_defaults(node: Schema, path: str) -> Iterator[Cause]:
         for _, cause in defaults:
             place = f"{path}.default" if cause.field in ("", causes.ROOT) else f"{path}.default.{cause.field}"
             yield Cause(reason=cause.reason, message=cause.message, field=place)
-    for sub, place in _children(node, path):
+    for sub, place in _child_nodes(node, path):
         yield from bad_defaults(sub, place)

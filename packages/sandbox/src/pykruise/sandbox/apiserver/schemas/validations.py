@@ -1,12 +1,12 @@
-"""ValidationRules in CEL (`x-kubernetes-validations`): what a schema cannot say otherwise.
+"""Validation rules in CEL (`x-kubernetes-validations`), for conditions that a schema cannot express otherwise.
 
-a schema ──▶ rule_offences() (when it is written) ──▶ causes of what cannot be compiled
-         ──▶ compile_rules() ──▶ ValidationRules ──▶ check(object, old object) ──▶ what was found, with paths
+a schema ──▶ rule_offences() (when it is written) ──▶ causes of rules that cannot be compiled
+         ──▶ compile_rules() ──▶ ValidationRules ──▶ check(object, old object) ──▶ errors with paths
 
-`self` is the value at the node of the rule, `oldSelf` what it was before: a rule that names it is checked at an
-update of what was there, and can be distinguished: below properties, in maps, and in lists of type map. Field names
-that are no identifiers are escaped (`__dash__`), numbers of type `number` are doubles, and `date-time` and
-`duration` strings are times and durations, as in Kubernetes.
+`self` is the value at the node of the rule, `oldSelf` its previous value. A rule that uses `oldSelf` is checked only
+in an update of a value that existed before and can be identified: below properties, in maps, and in lists of type
+map. Field names that are not identifiers are escaped (`__dash__`), numbers of type `number` are doubles, and
+`date-time` and `duration` strings are times and durations, as in Kubernetes.
 """
 
 import datetime
@@ -43,37 +43,37 @@ class _Rule(msgspec.Struct, frozen=True):
 
     @property
     def compares(self) -> bool:
-        """Whether it is about a change."""
+        """Whether the rule compares a value with its previous value."""
         return "oldSelf" in self.expression.variables
 
     @property
     def shown_text(self) -> str:
-        """How an error that it raises names it."""
+        """Name of the rule in an evaluation error."""
         return self.message or self.text
 
 
 class ValidationRules:
-    """The rules of a schema. Make them with `compile_rules`."""
+    """The rules of a schema. Create them with `compile_rules`."""
 
     def __init__(self, node: Schema) -> None:
         self._node = node
 
     def check(self, obj: Any, old: Any, value: Found) -> None:
-        """Add what the rules find; `old` is None for a new object."""
-        _walk(self._node, obj, _ABSENT if old is None else old, None, value)
+        """Append the errors of the rules; `old` is None for a new object."""
+        _check_node(self._node, obj, _ABSENT if old is None else old, None, value)
 
 
 def compile_rules(node: Schema) -> ValidationRules | None:
-    """The rules of a schema that has passed `rule_offences`; None when there are none."""
+    """Compile the rules of a schema that has passed `rule_offences`; None when it has none."""
     return ValidationRules(node) if _has_rules(node) else None
 
 
 def _has_rules(node: Schema) -> bool:
-    return bool(node.get("x-kubernetes-validations")) or any(_has_rules(sub) for _, sub in _children(node))
+    return bool(node.get("x-kubernetes-validations")) or any(_has_rules(sub) for _, sub in _child_nodes(node))
 
 
 def rule_offences(node: Schema, path: str) -> Iterator[Cause]:
-    """ValidationRules that cannot be compiled, with their places in the schema."""
+    """Yield the rules that cannot be compiled, with their places in the schema."""
     for index, rule in enumerate(_rules_of(node)):
         here = f"{path}.x-kubernetes-validations[{index}]"
         if not rule.get("rule"):
@@ -86,7 +86,7 @@ def rule_offences(node: Schema, path: str) -> Iterator[Cause]:
                     compile_expression(text, _VARIABLES)
                 except ExpressionError as err:
                     yield causes.invalid(f"{here}.{member}", text, f"compilation failed: {err}")
-    for place, sub in _children(node):
+    for place, sub in _child_nodes(node):
         yield from rule_offences(sub, f"{path}.{place}")
 
 
@@ -95,7 +95,7 @@ def _rules_of(node: Schema) -> Sequence[Mapping[str, Any]]:
     return [rule for rule in rules if isinstance(rule, Mapping)] if isinstance(rules, list) else ()
 
 
-def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
+def _child_nodes(node: Schema) -> Iterator[tuple[str, Schema]]:
     for name, sub in (node.get("properties") or {}).items():
         if isinstance(sub, Mapping):
             yield f"properties[{name}]", sub
@@ -107,7 +107,7 @@ def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
 # --- checking ----------------------------------------
 
 
-def _walk(node: Schema, value: Any, old: Any, path: Path, result: Found) -> None:
+def _check_node(node: Schema, value: Any, old: Any, path: Path, result: Found) -> None:
     if value is None:
         return
     rules = _rules_of(node)
@@ -115,23 +115,23 @@ def _walk(node: Schema, value: Any, old: Any, path: Path, result: Found) -> None
         current = _as_cel(value, node, root=path is None)
         before = _ABSENT if old is _ABSENT or old is None else _as_cel(old, node, root=path is None)
         for rule in rules:
-            _check(_compiled(rule), current, before, node, path, result)
+            _check_rule(_compile_rule(rule), current, before, node, path, result)
     if isinstance(value, dict):
         properties = node.get("properties") or {}
         extra = node.get("additionalProperties")
         for name, each in value.items():
             was = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
             if name in properties:
-                _walk(properties[name], each, was, (path, name), result)
+                _check_node(properties[name], each, was, (path, name), result)
             elif isinstance(extra, Mapping):
-                _walk(extra, each, was, (path, MapKey(name)), result)
+                _check_node(extra, each, was, (path, MapKey(name)), result)
     elif isinstance(value, list) and isinstance(node.get("items"), Mapping):
         for index, each in enumerate(value):
-            _walk(node["items"], each, _counterpart(each, old, node), (path, index), result)
+            _check_node(node["items"], each, _counterpart(each, old, node), (path, index), result)
 
 
 def _counterpart(item: Any, old: Any, node: Schema) -> Any:
-    """Previous value of an item in a list of type map; items of other lists cannot be distinguished."""
+    """Previous value of an item in a list of type map. Items of other lists cannot be identified."""
     keys = node.get("x-kubernetes-list-map-keys")
     if node.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
         return _ABSENT
@@ -141,7 +141,7 @@ def _counterpart(item: Any, old: Any, node: Schema) -> Any:
     return _ABSENT
 
 
-def _compiled(rule: Mapping[str, Any]) -> _Rule:
+def _compile_rule(rule: Mapping[str, Any]) -> _Rule:
     text = rule["rule"]
     said = rule.get("messageExpression")
     return _Rule(
@@ -155,7 +155,7 @@ def _compiled(rule: Mapping[str, Any]) -> _Rule:
     )
 
 
-def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, result: Found) -> None:
+def _check_rule(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, result: Found) -> None:
     variables = {"self": value}
     if rule.compares:
         if rule.optional_old:
@@ -173,11 +173,11 @@ def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, result: 
         return
     if not holds:
         where = f"{'' if where == causes.ROOT else where}{rule.field_path}".lstrip(".") or causes.ROOT
-        result.append((path, _cause(rule, where, kind, _message(rule, variables))))
+        result.append((path, _build_cause(rule, where, kind, _message_of(rule, variables))))
 
 
-def _message(rule: _Rule, variables: Mapping[str, Any]) -> str:
-    """Message of a broken rule: the value of its message expression, its message, or the rule itself."""
+def _message_of(rule: _Rule, variables: Mapping[str, Any]) -> str:
+    """Message of a violated rule: the value of its message expression, its message, or the rule itself."""
     if rule.message_expression is not None:
         try:
             text = rule.message_expression.evaluate(variables)
@@ -188,7 +188,7 @@ def _message(rule: _Rule, variables: Mapping[str, Any]) -> str:
     return rule.message or f"failed rule: {rule.text.strip()}"
 
 
-def _cause(rule: _Rule, where: str, kind: str, message: str) -> Cause:
+def _build_cause(rule: _Rule, where: str, kind: str, message: str) -> Cause:
     match rule.reason:
         case "FieldValueForbidden":
             return causes.forbidden(where, message)
@@ -204,7 +204,7 @@ def _cause(rule: _Rule, where: str, kind: str, message: str) -> Cause:
 
 
 def _as_cel(value: Any, node: Schema, *, root: bool = False) -> Any:
-    """The value as expressions see it."""
+    """Convert a value to the form that expressions see."""
     if isinstance(value, dict):
         return _object_as_cel(value, node, root=root)
     if isinstance(value, list):
@@ -224,7 +224,7 @@ def _object_as_cel(value: Mapping[str, Any], node: Schema, *, root: bool) -> dic
     if isinstance(extra, Mapping):
         return {name: _as_cel(each, extra) for name, each in value.items()}
     shown = {
-        _escaped(name): _as_cel(each, properties[name])
+        _escape_name(name): _as_cel(each, properties[name])
         for name, each in value.items()
         if name in properties and each is not None
     }
@@ -237,8 +237,8 @@ def _object_as_cel(value: Mapping[str, Any], node: Schema, *, root: bool) -> dic
     return shown
 
 
-def _escaped(name: str) -> str:
-    """A field's name as an identifier. Rule of Kubernetes."""
+def _escape_name(name: str) -> str:
+    """Escape a field's name to an identifier. Same rule as Kubernetes."""
     if name in RESERVED_WORDS:
         return f"__{name}__"
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and "__" not in name:

@@ -1,7 +1,7 @@
 """Webhooks that the API server calls: admission and conversion.
 
-configurations.py (what is configured) ──▶ admission.py ──▶ wire.py ──▶ calling.Caller ──▶ the webhook
-CRDs with a conversion webhook         ──▶ conversion.py ──▶ wire.py ──┘
+configurations.py (webhooks in configurations) ──▶ admission.py ──▶ wire.py ──▶ calling.Caller ──▶ the webhook
+CRDs with a conversion webhook                 ──▶ conversion.py ──▶ wire.py ──┘
 """
 
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, CallTarget

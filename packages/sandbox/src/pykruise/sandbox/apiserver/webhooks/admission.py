@@ -1,13 +1,13 @@
-"""Admission by webhooks: those that are configured in the cluster, after the reviewers of this process.
+"""Admission by webhooks that are configured in the cluster, after the reviewers of this process.
 
-writes.py ──▶ WebhookAdmission.mutate()   ──▶ AdmissionChain, then one webhook after the other, some twice
-          ──▶ WebhookAdmission.validate() ──▶ AdmissionChain, then all webhooks at once
+writes.py ──▶ WebhookAdmission.mutate()   ──▶ AdmissionChain, then the webhooks sequentially, some twice
+          ──▶ WebhookAdmission.validate() ──▶ AdmissionChain, then all webhooks concurrently
 
-Owns what is configured: it follows the two kinds of configurations in the step of their commits.
+Owns the configurations, and updates them in the step of each commit of one.
 
-Rules: apiserver's `webhook/mutating` and `webhook/validating` dispatchers. A webhook sees the object in a
-version that its rules name (matchPolicy), its patch is carried back. What differs: the objects it sees have no
-managedFields, and `authorizer` is no variable of matchConditions.
+Same rules as apiserver's `webhook/mutating` and `webhook/validating` dispatchers. A webhook sees the object in a
+version that its rules name (matchPolicy), and its patch is converted back. There are two differences: the objects
+have no managedFields, and matchConditions have no variable `authorizer`.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ _SHELVES: Final = {
 
 
 class WebhookAdmission:
-    """The Admission of a server whose cluster configures webhooks. `first` is asked before them."""
+    """The Admission of a server whose cluster configures webhooks. It calls `first` before them."""
 
     def __init__(self, first: Admission, caller: Caller) -> None:
         self._first = first
@@ -69,13 +69,13 @@ class WebhookAdmission:
         self._core = core
         for shelf, mutating in _SHELVES.items():
             core.on_change(shelf, self._changed)
-            self._read(shelf, mutating=mutating)
+            self._read_configurations(shelf, mutating=mutating)
 
     def _changed(self, change: StorageChange) -> None:
-        self._read(change.shelf, mutating=_SHELVES[change.shelf])
+        self._read_configurations(change.shelf, mutating=_SHELVES[change.shelf])
 
-    def _read(self, shelf: str, *, mutating: bool) -> None:
-        """Configurations count in the order of their names."""
+    def _read_configurations(self, shelf: str, *, mutating: bool) -> None:
+        """Read the configurations, in the order of their names."""
         webhooks: list[Webhook] = []
         for stored in self._bound.storage.scan(shelf).items:
             webhooks += webhooks_in(decode(stored.raw), mutating=mutating)
@@ -118,9 +118,9 @@ class WebhookAdmission:
             return verdict
         warnings = list(verdict.warnings)
         request = msgspec.structs.replace(request, object=deep_copy(verdict.object))
-        again, request = await self._mutated(request, warnings, only=None)
+        again, request = await self._call_mutating(request, warnings, only=None)
         if again:
-            _, request = await self._mutated(request, warnings, only=again)
+            _, request = await self._call_mutating(request, warnings, only=again)
         changed = verdict.changed or not same(request.object, verdict.object)
         return ReviewVerdict(request.object, changed, tuple(warnings))
 
@@ -131,12 +131,12 @@ class WebhookAdmission:
         wanting = [
             (webhook, seen)
             for webhook in self._webhooks[False]
-            if (seen := await self._wanted(webhook, request)) is not None
+            if (seen := await self._match(webhook, request)) is not None
         ]
         if not wanting:
             return verdict
         answers = await asyncio.gather(
-            *(self._ask(webhook, seen, request) for webhook, seen in wanting), return_exceptions=True
+            *(self._call_webhook(webhook, seen, request) for webhook, seen in wanting), return_exceptions=True
         )
         warnings = list(verdict.warnings)
         for answer in answers:
@@ -148,22 +148,24 @@ class WebhookAdmission:
 
     # --- mutating ----------------------------------------
 
-    async def _mutated(
+    async def _call_mutating(
         self, request: AdmissionRequest, warnings: list[str], *, only: frozenset[str] | None
     ) -> tuple[frozenset[str], AdmissionRequest]:
-        """The request with the object as the webhooks want it, and who is to be asked again because of that."""
+        """Call the mutating webhooks. Return those that must be called again because of later changes, and the
+        request with the new object.
+        """
         asked: set[str] = set()
         again: set[str] = set()
         for webhook in self._webhooks[True]:
             if only is not None and webhook.uid not in only:
                 continue
-            seen = await self._wanted(webhook, request)
-            answer = await self._ask(webhook, seen, request) if seen is not None else None
+            seen = await self._match(webhook, request)
+            answer = await self._call_webhook(webhook, seen, request) if seen is not None else None
             if answer is None or seen is None:
                 continue
             warnings += answer.warnings
             if answer.patch and request.object is not None and request.subresource != "scale":
-                changed = await self._patched(webhook, seen, request, answer.patch)
+                changed = await self._apply_patch(webhook, seen, request, answer.patch)
                 if not same(changed, request.object):
                     again |= asked
                     request = msgspec.structs.replace(request, object=changed)
@@ -171,7 +173,7 @@ class WebhookAdmission:
                 asked.add(webhook.uid)
         return frozenset(again), request
 
-    async def _patched(
+    async def _apply_patch(
         self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest, patch: bytes
     ) -> Document:
         assert request.object is not None
@@ -183,24 +185,24 @@ class WebhookAdmission:
         changed: Document = await self._seeing.converted(patched, seen.resource, request.resource)
         return changed
 
-    # --- who is asked ----------------------------------------
+    # --- matching ----------------------------------------
 
-    async def _wanted(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
-        """How the webhook sees the write; None: it does not. Raises Refusal."""
-        seen = self._seen(webhook, request)
-        if seen is None or not self._selected(webhook, request):
+    async def _match(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
+        """Return the form in which the webhook sees the write; None when it does not match. Raises Refusal."""
+        seen = self._match_rules(webhook, request)
+        if seen is None or not self._selectors_match(webhook, request):
             return None
         return seen if await self._meets_conditions(webhook, seen, request) else None
 
-    def _seen(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
-        """The resource in the version in which a rule of the webhook names it."""
+    def _match_rules(self, webhook: Webhook, request: AdmissionRequest) -> "SeenByAdmission | None":
+        """Return the resource in the version that a rule of the webhook names."""
 
         def names(resource: Resource) -> bool:
             return webhook.rule_for(resource, request.subresource, request.operation, request.namespace)
 
         return self._seeing.seen(request, names, exact=webhook.exact)
 
-    def _selected(self, webhook: Webhook, request: AdmissionRequest) -> bool:
+    def _selectors_match(self, webhook: Webhook, request: AdmissionRequest) -> bool:
         looks = webhook.namespace_selector is not None
         labels = self._seeing.namespace_labels(request) if looks else None
         return webhook.selects(labels, request.object, request.old_object)
@@ -222,25 +224,27 @@ class WebhookAdmission:
                 raise forbidden(request.resource, request.name, str(err)) from err
             return False
 
-    # --- asking ----------------------------------------
+    # --- calling ----------------------------------------
 
-    async def _ask(
+    async def _call_webhook(
         self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest
     ) -> ReviewResponse | None:
-        """The answer of a webhook that allows it; None: it failed and may. Raises Refusal."""
+        """Return the answer of a webhook that allows the write; None when it failed and may be ignored. Raises
+        Refusal.
+        """
         if request.dry_run and not webhook.runs_dry:
             raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
         try:
-            answer = await self._called(webhook, seen, request)
+            answer = await self._post_review(webhook, seen, request)
         except CallingError as err:
             if not webhook.fails_closed:
                 return None
             raise internal_error(f'failed calling webhook "{webhook.name}": {err}') from err
         if not answer.allowed:
-            raise _denied(webhook, answer)
+            raise _denial(webhook, answer)
         return answer
 
-    async def _called(
+    async def _post_review(
         self, webhook: Webhook, seen: "SeenByAdmission", request: AdmissionRequest
     ) -> ReviewResponse:
         version = "v1" if "v1" in webhook.versions else webhook.versions[0]
@@ -258,8 +262,8 @@ class WebhookAdmission:
         return read_admission(answer, uid=request.uid, version=version, mutating=webhook.mutating)
 
 
-def _denied(webhook: Webhook, answer: ReviewResponse) -> Refusal:
-    """The refusal in the webhook's own Status, named after it."""
+def _denial(webhook: Webhook, answer: ReviewResponse) -> Refusal:
+    """Build the refusal from the webhook's own Status, with the webhook's name."""
     status: ErrorStatus = status_of(answer.status or {})
     by = f'admission webhook "{webhook.name}" denied the request'
     text = status.message or status.reason

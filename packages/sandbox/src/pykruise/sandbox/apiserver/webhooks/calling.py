@@ -1,9 +1,9 @@
-"""The seam between the API server and the network: one POST to a webhook.
+"""Interface between the API server and the network: one POST to a webhook.
 
 clientConfig ──▶ target_of() ──▶ Target ──▶ Caller.call() ──▶ status and body, or CallFailedError
 
-The API server core knows no sockets; `sandbox/webhook_caller.py` has them. Without a caller a webhook fails as
-one that cannot be reached.
+The core of the API server has no sockets; `sandbox/webhook_caller.py` has them. Without a caller, a webhook fails
+like an unreachable one.
 """
 
 import base64
@@ -16,25 +16,25 @@ _ANY: Final = 443
 
 
 class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a webhook is."""
+    """Address of a webhook."""
 
     url: str
-    """URL of the target; for a service with its name in the cluster (`https://web.ns.svc:443/path`)."""
+    """URL of the target. The URL of a service has the service's name in the cluster (`https://web.ns.svc:443/path`)."""
     service: tuple[str, str, int] | None = None
-    """Namespace, name and port, for a webhook that is one."""
+    """Namespace, name and port, if the webhook is a service."""
     ca_bundle: bytes = b""
-    """PEM; empty: the system's authorities."""
+    """PEM; empty: the system's certificate authorities."""
 
 
 class CallFailedError(Exception):
-    """Nothing came back; the text says why, as Go's HTTP client does."""
+    """There is no answer. The message gives the reason, as Go's HTTP client does."""
 
 
 class Caller(Protocol):
     """Client that posts to webhooks."""
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """HTTP status and body of the answer; of a failure the body only when it is plain text.
+        """Post the body. Return HTTP status and body of the answer; the body of an error only when it is plain text.
 
         Raises CallFailedError.
         """
@@ -42,15 +42,15 @@ class Caller(Protocol):
 
 
 class NoCaller:
-    """For a server without a network."""
+    """Caller of a server without a network."""
 
     async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
-        """Fails."""
+        """Raise CallFailedError."""
         raise CallFailedError("this API server calls no webhooks")
 
 
 def target_of(config: Mapping[str, Any]) -> CallTarget:
-    """The target of a `clientConfig` that was validated."""
+    """Return the target of a `clientConfig`, which must be valid."""
     bundle = base64.b64decode(config.get("caBundle") or "")
     service = config.get("service")
     if service is None:

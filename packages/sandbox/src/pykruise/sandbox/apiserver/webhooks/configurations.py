@@ -1,8 +1,8 @@
-"""Webhook configurations, read once: which writes each webhook wants to see.
+"""Parsing of webhook configurations: the writes that each webhook wants to see.
 
 MutatingWebhookConfiguration, ValidatingWebhookConfiguration ──▶ webhooks_in() ──▶ Webhook, …
 
-Pure. Rules: apiserver's `webhook/predicates` and `rules.Matcher`.
+Pure. Same rules as apiserver's `webhook/predicates` and `rules.Matcher`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ _EXEMPT: Final = frozenset(
 
 
 class WebhookRule(msgspec.Struct, frozen=True):
-    """One of `rules`."""
+    """An entry of `rules`."""
 
     groups: tuple[str, ...]
     versions: tuple[str, ...]
@@ -38,25 +38,25 @@ class WebhookRule(msgspec.Struct, frozen=True):
     scope: str
 
     def matches(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether the rule names such writes, but for their scope."""
+        """Whether the rule matches such writes, apart from their scope."""
         return (
-            _listed(operation, self.operations)
-            and _listed(resource.group, self.groups)
-            and _listed(resource.version, self.versions)
-            and any(_names(each, resource.plural, subresource) for each in self.resources)
+            _is_listed(operation, self.operations)
+            and _is_listed(resource.group, self.groups)
+            and _is_listed(resource.version, self.versions)
+            and any(_matches_resource(each, resource.plural, subresource) for each in self.resources)
         )
 
     def in_scope(self, resource: Resource, namespace: str) -> bool:
-        """Whether it is about what is in a namespace, or is not. Namespaces themselves are in none."""
+        """Whether the rule's scope includes the object: namespaced or cluster-scoped. Namespaces are cluster-scoped."""
         is_in = bool(namespace) and (resource.group, resource.plural) != ("", "namespaces")
         return self.scope in ("", "*") or (self.scope == "Namespaced") is is_in
 
 
-def _listed(value: str, listed: Sequence[str]) -> bool:
+def _is_listed(value: str, listed: Sequence[str]) -> bool:
     return value in listed or "*" in listed
 
 
-def _names(pattern: str, plural: str, subresource: str) -> bool:
+def _matches_resource(pattern: str, plural: str, subresource: str) -> bool:
     wanted, _, part = pattern.partition("/")
     return wanted in ("*", plural) and part in ("*", subresource)
 
@@ -65,7 +65,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     """One webhook of a configuration."""
 
     uid: str
-    """Configuration, name and place: which webhook it is among all."""
+    """Configuration, name and index, which identify the webhook."""
     name: str
     mutating: bool
     target: CallTarget
@@ -75,21 +75,23 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: int
     reinvoked: bool
     runs_dry: bool
-    """Whether it has no effects beside its answer, or knows to leave them out of a dry run."""
+    """Whether the webhook supports dry runs: it has no side effects, or omits them in a dry run."""
     versions: tuple[str, ...]
     namespace_selector: Selector | None
     object_selector: Selector | None
     conditions: tuple[Expression, ...]
 
     def rule_for(self, resource: Resource, subresource: str, operation: str, namespace: str) -> bool:
-        """Whether a rule matches the resource in this very version."""
+        """Whether a rule matches the resource in exactly this version."""
         return any(
             rule.matches(resource, subresource, operation) and rule.in_scope(resource, namespace)
             for rule in self.rules
         )
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """Whether the selectors match: `labels` of the namespace (None: it has none), and either of the documents."""
+        """Whether the selectors match: `labels` of the namespace (None: there is none), and at least one of the
+        documents.
+        """
         wanted = self.namespace_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):
             return False
@@ -100,12 +102,12 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_exempt(resource: Resource) -> bool:
-    """Whether webhooks never see it: else one could lock all users out of removing it."""
+    """Whether webhooks never see the resource. Otherwise a webhook could prevent its own removal."""
     return resource.group == "admissionregistration.k8s.io" and resource.plural in _EXEMPT
 
 
 def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator[Webhook]:
-    """The webhooks of a stored configuration, in their order."""
+    """Yield the webhooks of a stored configuration, in their order."""
     name = configuration["metadata"]["name"]
     for place, doc in enumerate(configuration.get("webhooks") or ()):
         yield Webhook(
@@ -120,8 +122,8 @@ def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator
             reinvoked=doc.get("reinvocationPolicy") == "IfNeeded",
             runs_dry=doc.get("sideEffects") in ("None", "NoneOnDryRun"),
             versions=tuple(doc.get("admissionReviewVersions") or ("v1",)),
-            namespace_selector=_selector(doc.get("namespaceSelector")),
-            object_selector=_selector(doc.get("objectSelector")),
+            namespace_selector=_parse_selector(doc.get("namespaceSelector")),
+            object_selector=_parse_selector(doc.get("objectSelector")),
             conditions=tuple(
                 compile_expression(each["expression"], CONDITION_VARIABLES)
                 for each in doc.get("matchConditions") or ()
@@ -130,7 +132,7 @@ def webhooks_in(configuration: Mapping[str, Any], *, mutating: bool) -> Iterator
 
 
 def rule_from(doc: Mapping[str, Any]) -> WebhookRule:
-    """One of `rules` as stored."""
+    """Parse an entry of `rules`."""
     return WebhookRule(
         groups=tuple(doc.get("apiGroups") or ()),
         versions=tuple(doc.get("apiVersions") or ()),
@@ -140,6 +142,6 @@ def rule_from(doc: Mapping[str, Any]) -> WebhookRule:
     )
 
 
-def _selector(doc: Mapping[str, Any] | None) -> Selector | None:
-    """None where everything is selected."""
+def _parse_selector(doc: Mapping[str, Any] | None) -> Selector | None:
+    """Parse a selector; None when it selects everything."""
     return selector_from(doc) if doc else None

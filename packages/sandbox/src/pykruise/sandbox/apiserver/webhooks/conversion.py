@@ -1,9 +1,9 @@
-"""Conversion webhooks of CRDs: a Converter that asks the webhook, all objects of a list at once.
+"""Conversion webhooks of CRDs: a Converter that calls the webhook, once for all objects of a list.
 
 CRD with conversion.strategy Webhook ──▶ WebhookConversions.converter() ──▶ WebhookConverter
 
-Rules: apiextensions-apiserver's `conversion/webhook_converter`. Metadata are not the webhook's to change, but
-for labels and annotations.
+Same rules as apiextensions-apiserver's `conversion/webhook_converter`. The webhook cannot change metadata, except
+labels and annotations.
 """
 
 import random
@@ -26,7 +26,7 @@ _TIMEOUT_S: Final = 30.0
 
 
 class WebhookConversions:
-    """Conversions of `first`, and by webhook where it has none and the CRD names one."""
+    """Uses the conversions of `first`, and a webhook for a CRD without one there that names a webhook."""
 
     def __init__(self, first: Conversions | None, caller: Caller, rng: random.Random) -> None:
         self._first = first
@@ -34,7 +34,7 @@ class WebhookConversions:
         self._rng = rng
 
     def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
-        """How objects of the CRD become this version and back; None: they are alike."""
+        """Return the converter between the CRD's storage version and this one; None: only the apiVersion differs."""
         converter = self._first.converter(crd, version) if self._first is not None else None
         spec = crd["spec"]
         conversion = spec.get("conversion") or {}
@@ -42,7 +42,7 @@ class WebhookConversions:
             return converter
         storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
         if storage == version and len((crd.get("status") or {}).get("storedVersions") or ()) <= 1:
-            return None  # nothing is stored in any other
+            return None  # no object is stored in another version
         return WebhookConverter(
             self._caller,
             target_of((conversion.get("webhook") or {}).get("clientConfig") or {}),
@@ -54,7 +54,7 @@ class WebhookConversions:
 
 
 class WebhookConverter:
-    """Between the stored version of a custom resource and a served one."""
+    """Converts between the storage version of a custom resource and a served one."""
 
     def __init__(
         self, caller: Caller, target: CallTarget, rng: random.Random, *, kind: str, stored: str, served: str
@@ -67,24 +67,24 @@ class WebhookConverter:
         self._served = served
 
     async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
-        """Object in the served version. Raises Refusal (500)."""
-        return await self._converted(docs, self._served)
+        """Convert to the served version. Raises Refusal (500)."""
+        return await self._convert(docs, self._served)
 
     async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
-        """As they are stored. Raises Refusal (500)."""
-        return await self._converted(docs, self._stored)
+        """Convert to the storage version. Raises Refusal (500)."""
+        return await self._convert(docs, self._stored)
 
-    async def _converted(self, docs: Sequence[Document], desired: str) -> list[Document]:
-        # Objects are stored in the version that was the storage version when they were written last.
+    async def _convert(self, docs: Sequence[Document], desired: str) -> list[Document]:
+        # An object has the version that was the storage version at its last write.
         unlike = [doc for doc in docs if doc.get("apiVersion") != desired and not _is_empty(doc)]
         if not unlike:
             return [{**doc, "apiVersion": desired} for doc in docs]
         try:
-            result = iter(await self._asked(unlike, desired))
+            result = iter(await self._call_webhook(unlike, desired))
         except CallingError as err:
-            raise self._failed(unlike[0], f"failed: {err}") from err
+            raise self._refusal(unlike[0], f"failed: {err}") from err
         except _BadAnswerError as err:
-            raise self._failed(unlike[0], str(err)) from err
+            raise self._refusal(unlike[0], str(err)) from err
         return [
             doc
             if doc.get("apiVersion") == desired
@@ -94,7 +94,7 @@ class WebhookConverter:
             for doc in docs
         ]
 
-    async def _asked(self, docs: Sequence[Document], desired: str) -> list[Document]:
+    async def _call_webhook(self, docs: Sequence[Document], desired: str) -> list[Document]:
         uid = new_uid(self._rng)
         body = conversion_body(docs, uid=uid, desired=desired)
         try:
@@ -107,25 +107,27 @@ class WebhookConverter:
         if len(result) != len(docs):
             raise _BadAnswerError(f"returned {len(result)} objects, expected {len(docs)}")
         return [
-            _checked(old, new, place, desired)
+            _check_converted(old, new, place, desired)
             for place, (old, new) in enumerate(zip(docs, result, strict=True))
         ]
 
-    def _failed(self, doc: Document, why: str) -> Refusal:
+    def _refusal(self, doc: Document, why: str) -> Refusal:
         return unclassified_error(f"conversion webhook for {doc.get('apiVersion')}, Kind={self._kind} {why}")
 
 
 def _is_empty(doc: Document) -> bool:
-    """Whether there is nothing to convert: an API server does not ask then (it does of what an apply has emptied)."""
+    """Whether there is nothing to convert, so that an API server does not call the webhook (it does for an object
+    that an apply has emptied).
+    """
     return doc.keys() == {"apiVersion", "kind"}
 
 
 class _BadAnswerError(Exception):
-    """Answer of the webhook that is not a conversion of the posted objects."""
+    """The webhook's answer is not a conversion of the posted objects."""
 
 
-def _checked(old: Document, new: Any, place: int, desired: str) -> Document:
-    """The converted object, with the metadata it had. Raises _BadAnswerError."""
+def _check_converted(old: Document, new: Any, place: int, desired: str) -> Document:
+    """Check the converted object, and restore its metadata. Raises _BadAnswerError."""
     if not isinstance(new, dict):
         raise _BadAnswerError(f"returned invalid object at index {place}: it is no object")
     for what, member, wanted in (

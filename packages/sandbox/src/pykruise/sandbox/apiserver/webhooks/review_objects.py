@@ -1,8 +1,8 @@
-"""How webhooks and policies see a write: in the version that their rules name, with the `request` around it.
+"""Form in which webhooks and policies see a write: in the version that their rules name, with its `request`.
 
 a write under review + rules ──▶ Seeing.seen() ──▶ SeenByAdmission ──▶ document(), shown()
 
-Reads the catalog and the namespaces; changes nothing. Rule: apiserver's matchPolicy and AdmissionRequest.
+Reads the catalog and the namespaces; changes nothing. Same rule as apiserver's matchPolicy and AdmissionRequest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ from pykruise.sandbox.apiserver.requests.statuses import not_found
 
 
 class SeenByAdmission(NamedTuple):
-    """How a reviewer sees a write: the entry whose version it is in."""
+    """Form in which a reviewer sees a write: the entry and resource of its version."""
 
     entry: CatalogEntry
     resource: Resource
 
 
 class Seeing:
-    """Objects of one API server that admission reads."""
+    """Objects of one API server, for admission."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -35,7 +35,7 @@ class Seeing:
     def seen(
         self, request: AdmissionRequest, names: Callable[[Resource], bool], *, exact: bool
     ) -> SeenByAdmission | None:
-        """The write in the first version that the rules name; `exact`: in its own or not at all."""
+        """Return the write in the first version that the rules name. `exact`: only its own version is considered."""
         resources = [request.resource]
         if not exact:
             resources += [each for each in self.versions(request.resource) if each != request.resource]
@@ -45,7 +45,9 @@ class Seeing:
         return None
 
     def namespace_of(self, request: AdmissionRequest) -> Stored | None:
-        """The namespace of what is written; None for what is in none, and for namespaces. Raises Refusal (404)."""
+        """Return the namespace of the written object; None for cluster-scoped objects and namespaces. Raises Refusal
+        (404).
+        """
         if not request.namespace or is_namespace(request.resource):
             return None
         stored = self._core.storage.get("namespaces", Key("", request.namespace))
@@ -56,7 +58,7 @@ class Seeing:
         return stored
 
     def namespace_labels(self, request: AdmissionRequest) -> Mapping[str, str] | None:
-        """Labels for namespace selectors; None: no namespace. Raises Refusal (404)."""
+        """Labels for namespace selectors; None: there is no namespace. Raises Refusal (404)."""
         if is_namespace(request.resource):
             doc = request.object if request.object is not None else request.old_object
             return labels_of(doc or {})
@@ -64,14 +66,14 @@ class Seeing:
         return stored.labels if stored is not None else None
 
     def document(self, request: AdmissionRequest, seen: SeenByAdmission) -> dict[str, Any]:
-        """The `request` of an AdmissionReview, without its objects."""
+        """Build the `request` of an AdmissionReview, without its objects."""
         own = self.entry(request.resource)
         document: dict[str, Any] = {
             "uid": request.uid,
-            "kind": _kind(seen.entry, request.subresource),
-            "resource": _resource(seen.resource),
-            "requestKind": _kind(own, request.subresource),
-            "requestResource": _resource(request.resource),
+            "kind": _kind_document(seen.entry, request.subresource),
+            "resource": _resource_document(seen.resource),
+            "requestKind": _kind_document(own, request.subresource),
+            "requestResource": _resource_document(request.resource),
             "name": request.name,
             "operation": request.operation,
             "userInfo": {
@@ -84,7 +86,7 @@ class Seeing:
                 ),
             },
             "dryRun": request.dry_run,
-            "options": request.options or _options(request),
+            "options": request.options or _options_document(request),
         }
         if request.subresource:
             document |= {"subResource": request.subresource, "requestSubResource": request.subresource}
@@ -93,14 +95,16 @@ class Seeing:
         return document
 
     async def shown(self, doc: Any, request: AdmissionRequest, seen: SeenByAdmission) -> Any:
-        """An object of the request in the version in which it is seen; what is scaled is a Scale."""
+        """Convert an object of the request to the version that the reviewer sees. For the scale subresource it is a
+        Scale.
+        """
         shown = await self.converted(doc, request.resource, seen.resource)
         if request.subresource == "scale" and shown is not None:
             return scale_of(seen.entry, shown)
         return shown
 
     def versions(self, resource: Resource) -> Sequence[Resource]:
-        """All resources that are the same objects."""
+        """All versions of a resource with the same stored objects."""
         entry = self._core.catalog.entry(resource.group, resource.version, resource.plural)
         if entry is None:
             return [resource]
@@ -108,13 +112,13 @@ class Seeing:
         return [each.resource for each in self._core.catalog.entries() if each.shelf == shelf]
 
     def entry(self, resource: Resource) -> CatalogEntry:
-        """The entry of a resource that is served."""
+        """Return the entry of a served resource."""
         entry = self._core.catalog.entry(resource.group, resource.version, resource.plural)
         assert entry is not None, resource
         return entry
 
     async def converted(self, doc: Any, source: Resource, wanted: Resource) -> Any:
-        """A document in another version of its resource."""
+        """Convert a document to another version of its resource."""
         if doc is None or source == wanted:
             return doc
         stored = await self._core.for_storage(self.entry(source), deep_copy(doc))
@@ -122,11 +126,11 @@ class Seeing:
 
 
 def is_namespace(resource: Resource) -> bool:
-    """Whether these are namespaces, which are in none."""
+    """Whether the resource is namespaces, which are cluster-scoped."""
     return (resource.group, resource.plural) == ("", "namespaces")
 
 
-def _kind(entry: CatalogEntry, subresource: str) -> dict[str, str]:
+def _kind_document(entry: CatalogEntry, subresource: str) -> dict[str, str]:
     resource = entry.resource
     known = entry.subresources.get(subresource) if subresource else None
     if known is not None:
@@ -134,14 +138,14 @@ def _kind(entry: CatalogEntry, subresource: str) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _resource(resource: Resource) -> dict[str, str]:
+def _resource_document(resource: Resource) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "resource": resource.plural}
 
 
 _OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-def _options(request: AdmissionRequest) -> dict[str, Any]:
+def _options_document(request: AdmissionRequest) -> dict[str, Any]:
     document: dict[str, Any] = {
         "kind": _OPTIONS.get(request.operation, "CreateOptions"),
         "apiVersion": "meta.k8s.io/v1",

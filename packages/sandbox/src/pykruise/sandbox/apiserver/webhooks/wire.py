@@ -3,7 +3,7 @@
 a write under review ──▶ admission_body() ──▶ POST ──▶ read_admission() ──▶ ReviewResponse
 documents            ──▶ conversion_body() ──▶ POST ──▶ read_conversion() ──▶ documents
 
-Pure. A failure is a CallingError with Kubernetes' words for it.
+Pure. A failure is a CallingError with Kubernetes' message.
 """
 
 import base64
@@ -22,7 +22,7 @@ _CONVERSION: Final = "apiextensions.k8s.io/v1"
 
 
 class CallingError(Exception):
-    """A webhook could not be asked, or what it said is no answer."""
+    """A webhook could not be called, or its answer is invalid."""
 
 
 class ReviewResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,13 +35,13 @@ class ReviewResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def admission_body(request: Mapping[str, Any], version: str) -> bytes:
-    """The AdmissionReview to post."""
+    """Encode the AdmissionReview to post."""
     doc = {"kind": "AdmissionReview", "apiVersion": f"{_ADMISSION}/{version}", "request": request}
     return orjson.dumps(doc)
 
 
 def status_error(status: int, body: bytes) -> str:
-    """Error of client-go for an answer that is not 200."""
+    """Error message of client-go for an answer that is not 200."""
     text = body.decode("utf-8", "replace").strip()
     match status:
         case 400:
@@ -74,8 +74,8 @@ def status_error(status: int, body: bytes) -> str:
 
 
 def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> ReviewResponse:
-    """The response in an AdmissionReview. Raises CallingError."""
-    doc = _read(body, prefix="failed to call webhook: ")
+    """Read the response in an AdmissionReview. Raises CallingError."""
+    doc = _decode_object(body, prefix="failed to call webhook: ")
     response = doc.get("response")
     if not isinstance(response, dict):
         raise CallingError("received invalid webhook response: webhook response was absent")
@@ -95,7 +95,7 @@ def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> Re
     return ReviewResponse(
         allowed=response.get("allowed") is True,
         status=status if isinstance(status, dict) else None,
-        patch=_patch(response) if mutating else None,
+        patch=_decode_patch(response) if mutating else None,
         warnings=tuple(str(each) for each in warnings) if isinstance(warnings, list) else (),
     )
 
@@ -105,7 +105,7 @@ def _gvk(doc: Mapping[str, Any]) -> str:
     return f"{version if '/' in str(version) else f'/{version}'}, Kind={kind}"
 
 
-def _patch(response: Mapping[str, Any]) -> bytes | None:
+def _decode_patch(response: Mapping[str, Any]) -> bytes | None:
     kind, text = response.get("patchType"), response.get("patch")
     if not text and kind is None:
         return None
@@ -123,8 +123,8 @@ def _patch(response: Mapping[str, Any]) -> bytes | None:
     return patch
 
 
-def _read(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
-    """The object in an answer. Raises CallingError."""
+def _decode_object(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
+    """Decode the object in an answer. Raises CallingError."""
     try:
         doc = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -143,14 +143,14 @@ def _read(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
 
 
 def conversion_body(docs: Sequence[Document], *, uid: str, desired: str) -> bytes:
-    """The ConversionReview to post."""
+    """Encode the ConversionReview to post."""
     request = {"uid": uid, "desiredAPIVersion": desired, "objects": list(docs)}
     return orjson.dumps({"kind": "ConversionReview", "apiVersion": _CONVERSION, "request": request})
 
 
 def read_conversion(body: bytes, *, uid: str) -> list[Any]:
-    """The converted objects. Raises CallingError."""
-    doc = _read(body)
+    """Read the converted objects. Raises CallingError."""
+    doc = _decode_object(body)
     if (doc.get("apiVersion"), doc.get("kind")) != (_CONVERSION, "ConversionReview"):
         raise CallingError(
             f"expected webhook response of {_CONVERSION}, Kind=ConversionReview, got {_gvk(doc)}"

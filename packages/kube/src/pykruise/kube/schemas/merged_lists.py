@@ -1,0 +1,160 @@
+"""Open parts of a CRD that hold Kubernetes' own types: which of their lists are merged by key.
+
+Kubernetes' facts ──▶ merging_object("io.k8s.api.core.v1.PodTemplateSpec") ──▶ a schema, open everywhere, that names
+                 └──▶ merging_list("io.k8s.api.core.v1.PodSpec", "volumes")    the merged lists and the way to them
+
+Pure. With such a schema server-side apply takes each container of a template for itself, as it does in a Deployment;
+without, the list has one owner, and an applier replaces it whole.
+
+Nothing that was stored may be refused or changed for it, so
+
+- everything else stays open, and null stays allowed where the way to a list is;
+- a key has the default that Go writes for an absent one, an empty string, and is not required;
+- lists stay whole in which Kubernetes takes a key twice (`LEFT_WHOLE`): a CRD cannot allow that.
+"""
+
+from collections.abc import Iterator, Mapping, Set
+from functools import cache
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.schemas import FieldRule, merge_keys
+from pykruise.kube.schemas import descriptions
+from pykruise.kube.schemas.builtin_types import fields_of
+
+__all__ = ["LEFT_WHOLE", "MARK", "MERGED", "map_lists", "merging_list", "merging_object", "without_marks"]
+
+_CORE: Final = "io.k8s.api.core.v1"
+
+MARK: Final = "x-pykruise-type"
+"""The type that a schema of this module is of, and the field of a list; no definition has it (`without_marks`)."""
+
+MERGED: Final[Mapping[str, Set[str]]] = {
+    f"{_CORE}.PodSpec": {
+        "containers",
+        "initContainers",
+        "resourceClaims",
+        "schedulingGates",
+        "topologySpreadConstraints",
+        "volumes",
+    },
+    f"{_CORE}.Container": {"volumeDevices", "volumeMounts"},
+    f"{_CORE}.EphemeralContainer": {"volumeDevices", "volumeMounts"},
+}
+"""Lists of templates that are merged: Kubernetes refuses a pod with one key twice in them."""
+
+_REPEATED_VARIABLE: Final = "a container may have a variable twice; the last counts"
+_PROTOCOL: Final = (
+    "the key `protocol` has the default TCP, which the API server would write into stored templates: to a controller"
+    " they were other templates"
+)
+LEFT_WHOLE: Final[Mapping[tuple[str, str], str]] = {
+    (f"{_CORE}.Container", "env"): _REPEATED_VARIABLE,
+    (f"{_CORE}.EphemeralContainer", "env"): _REPEATED_VARIABLE,
+    (f"{_CORE}.Container", "ports"): _PROTOCOL,
+    (f"{_CORE}.EphemeralContainer", "ports"): _PROTOCOL,
+    (f"{_CORE}.PodSpec", "hostAliases"): "a pod may have aliases of one address in several items",
+    (f"{_CORE}.PodSpec", "imagePullSecrets"): "a pod may name a secret twice",
+    (
+        f"{_CORE}.PodSpec",
+        "ephemeralContainers",
+    ): "a template has none; an EphemeralJob has its own list of them",
+    (f"{_CORE}.PodSpec", "evictionResponders"): "only the newest minor has it, and not by default",
+    (f"{_CORE}.ResourceRequirements", "claims"): "a container may make several requests of one claim",
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "ownerReferences"): "a template has no owner",
+}
+"""Lists that Kubernetes merges and templates do not, with the reason."""
+
+
+def merging_object(definition: str) -> Document:
+    """The schema of an object of this type, open, with the merged lists below it. What has it describes it."""
+    return {**_object(definition, nullable=True), MARK: [definition, ""]}
+
+
+def merging_list(definition: str, field: str) -> Document:
+    """The schema of the list that this type has as `field`, merged. What has it describes it."""
+    rule = merge_keys()[definition][field]
+    items = _object(rule.ref, nullable=False)
+    for key in rule.list_map_keys:
+        text = f"Key of the item: two items of the list differ in {' or '.join(rule.list_map_keys)}."
+        items["properties"][key] = {"type": "string", "default": "", **_text(text)}
+    return {
+        "type": "array",
+        "nullable": True,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": list(rule.list_map_keys),
+        "items": {**items, **_text(f"{_short(rule.ref)}; other fields are kept as they are.")},
+        MARK: [definition, field],
+    }
+
+
+def without_marks(schema: Document) -> Document:
+    """The schema as a definition has it."""
+    result = {name: value for name, value in schema.items() if name != MARK}
+    for part in ("items", "additionalProperties"):
+        if isinstance(result.get(part), dict):
+            result[part] = without_marks(result[part])
+    if "properties" in result:
+        result["properties"] = {name: without_marks(child) for name, child in result["properties"].items()}
+    return result
+
+
+def map_lists(definition: str) -> Iterator[tuple[str, str]]:
+    """Lists that Kubernetes merges by key, in this type and below it, each as its type and field."""
+    seen: set[str] = set()
+    waiting = [definition]
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for field, rule in merge_keys().get(current, {}).items():
+            if rule.list_type == "map":
+                yield current, field
+        waiting += [_item_of(field.kind) for field in (fields_of(current) or {}).values()]
+
+
+def _object(definition: str, *, nullable: bool) -> Document:
+    rules = merge_keys().get(definition, {})
+    return {
+        "type": "object",
+        **({"nullable": True} if nullable else {}),
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": dict(_properties(definition, rules)),
+    }
+
+
+def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tuple[str, Document]]:
+    merged = MERGED.get(definition, frozenset())
+    for name, field in sorted((fields_of(definition) or {}).items()):
+        if name in merged:
+            text = (
+                f"A list of {_short(rules[name].ref)}, merged by {' and '.join(rules[name].list_map_keys)}."
+            )
+            yield name, {**merging_list(definition, name), **_text(text)}
+        elif rules.get(name, FieldRule()).of == "" and _leads_to_merged(field.kind):
+            text = f"{_short(_item_of(field.kind))}; other fields are kept as they are."
+            yield name, {**merging_object(_item_of(field.kind)), **_text(text)}
+
+
+@cache
+def _leads_to_merged(kind: str) -> bool:
+    """Whether an object of this kind, not a list or map of them, has merged lists below it."""
+    if kind.removeprefix("*") != _item_of(kind):
+        return False
+    return any(field in MERGED.get(owner, ()) for owner, field in map_lists(_item_of(kind)))
+
+
+def _item_of(kind: str) -> str:
+    """The type of a field without what is around it: `[]*T` is T."""
+    return kind.lstrip("*[]{}")
+
+
+def _short(definition: str) -> str:
+    """`core/v1 PodSpec`."""
+    group, version, name = definition.removeprefix("io.k8s.api.").split(".")
+    return f"{group}/{version} {name}"
+
+
+def _text(text: str) -> Mapping[str, Any]:
+    return {} if descriptions.are_left_out() else {"description": text}

@@ -1,0 +1,64 @@
+"""Pods that a SidecarSet selects but that lack its sidecars, each with the reason.
+
+Snapshot ──▶ pods_without() ──▶ the plan's `skipped`, and the output of explain
+
+Pure. The reasons follow from the rules of injection: admission injects sidecars only when a pod is created.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pykruise.kinds.sidecarset.snapshot import SelectedPod, SidecarSetSnapshot
+from pykruise.pods.reasons import ONE_AT_A_TIME, Code
+from pykruise.pods.view.sidecars import injected_sets
+from pykruise.runtime.reasons import Reason
+
+_RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
+_NOT_REVIEWED_LABEL: Final = ("control-plane", "openkruise")
+"""Label of namespaces whose pods are not sent to webhooks (admission/reviewers.py)."""
+
+
+def pods_without(snapshot: SidecarSetSnapshot) -> Mapping[str, Reason]:
+    """Return the reasons that selected pods lack the sidecars of the SidecarSet, by `namespace/name`."""
+    managed = {pod.label for pod in snapshot.pods}
+    return {
+        selected.label: _reason(selected, snapshot)
+        for selected in snapshot.selected
+        if selected.label not in managed
+    }
+
+
+def without_reviews(snapshot: SidecarSetSnapshot) -> Iterator[str]:
+    """Yield the namespaces whose pods are never sent to webhooks."""
+    yield from ("kube-system", snapshot.settings.own_namespace)
+
+
+def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
+    view, listed = snapshot.sidecarset, injected_sets(selected.pod.annotations)
+    canary = next((name for name in snapshot.canaries if name in listed), "")
+    if canary:
+        return Reason(
+            Code.CANARY, f"it has the sidecars of canary {canary}, which takes this one's place", ""
+        )
+    if view.name in listed:
+        return Reason(Code.NOT_INJECTED, "it lists this SidecarSet, but lacks containers of it", _RECREATE)
+    namespace, never = selected.pod.namespace, tuple(without_reviews(snapshot))
+    label, value = _NOT_REVIEWED_LABEL
+    if namespace in never or selected.namespace_labels.get(label) == value:
+        remedy = (
+            "put it into another namespace"
+            if namespace in never
+            else f"take the label {label}={value} off the namespace"
+        )
+        return Reason(Code.NOT_INJECTED, "webhooks are not asked about pods of its namespace", remedy)
+    created_at = selected.pod.created_at
+    if created_at is not None and created_at < view.created_at:
+        words = "it was there before this SidecarSet, and sidecars come when a pod is created"
+        return Reason(Code.NOT_INJECTED, words, _RECREATE)
+    if view.is_injection_paused:
+        return Reason(Code.INJECTION_PAUSED, "it was created while injection is paused", "")
+    words = (
+        "it was created without its sidecars: injection was paused, webhooks were not asked, "
+        "or its labels were others then"
+    )
+    return Reason(Code.NOT_INJECTED, words, _RECREATE)

@@ -1,0 +1,136 @@
+"""Interpreters of the kinds for Karmada: how many replicas they want, how healthy they are, and the status of all
+clusters in one.
+
+Kind.shown ──▶ interpreters() ──▶ ResourceInterpreterCustomizations, one a kind and version
+
+Pure. Karmada has interpreters of its own for some kinds in the versions that released versions of OpenKruise store;
+these are for every version that is served, and for kinds that it does not know. Scripts are Lua 5.1 (gopher-lua), as
+those for Argo CD: health is the same (lua_health.py), so all tools agree. One that is paused is healthy: it is as it
+was asked to be.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pykruise.kinds import kinds, marked_schemas
+from pykruise.kube.documents import Document
+from pykruise.manager.lua_health import health_script
+from pykruise.plans.kind import Kind
+from pykruise.plans.progress import Count
+
+__all__ = ["interpreters"]
+
+_HEALTH: Final = """\
+function InterpretHealth(observedObj)
+  local obj = observedObj
+  local function health()
+{HEALTH}
+  end
+  local status = health().status
+  return status == "Healthy" or status == "Suspended"
+end
+"""
+
+_REPLICAS: Final = """\
+local kube = require("kube")
+function GetReplicas(obj)
+  local replicas = 1
+  if type(obj.spec.replicas) == "number" then replicas = obj.spec.replicas end
+  return replicas, kube.accuratePodRequirements(obj.spec.template)
+end
+"""
+
+_REVISION: Final = """\
+function ReviseReplica(obj, desiredReplica)
+  obj.spec.replicas = desiredReplica
+  return obj
+end
+"""
+
+_REFLECTION: Final = """\
+function ReflectStatus(observedObj)
+  local status = {}
+  for name, value in pairs(observedObj.status or {}) do status[name] = value end
+  status.generation = observedObj.metadata.generation
+  return status
+end
+"""
+
+_AGGREGATION: Final = """\
+function AggregateStatus(desiredObj, statusItems)
+  local all, observed = {}, true
+  for _, name in ipairs({COUNTS}) do all[name] = 0 end
+  for _, item in ipairs(statusItems or {}) do
+    local status = item.status
+    if type(status) ~= "table" then
+      observed = false
+    else
+      for _, name in ipairs({COUNTS}) do
+        if type(status[name]) == "number" then all[name] = all[name] + status[name] end
+      end
+      for _, name in ipairs({TEXTS}) do
+        if all[name] == nil then all[name] = status[name] end
+      end
+      if status.generation ~= status.observedGeneration then observed = false end
+    end
+  end
+  local before = desiredObj.status or {}
+  all.observedGeneration = before.observedGeneration
+  if observed then all.observedGeneration = desiredObj.metadata.generation end
+  desiredObj.status = all
+  return desiredObj
+end
+"""
+
+_TEXTS: Final = ("labelSelector", "currentRevision", "updateRevision")
+_NOT_SUMMED: Final = "observedGeneration"
+
+
+def interpreters() -> list[Document]:
+    """One for each kind of workload and job with counts, in each of its versions."""
+    versions: dict[str, list[str]] = {}
+    for resource, _ in marked_schemas():
+        versions.setdefault(resource.kind, []).append(resource.version)
+    return [
+        _interpreter(kind, version)
+        for kind in kinds()
+        for version in versions.get(kind.resource.kind, ())
+        if _counts(kind)
+    ]
+
+
+def _interpreter(kind: Kind, version: str) -> Document:
+    resource = kind.resource
+    return {
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": f"pykruise-{version}-{resource.kind.lower()}"},
+        "spec": {
+            "target": {"apiVersion": f"{resource.group}/{version}", "kind": resource.kind},
+            "customizations": {name: {"luaScript": script} for name, script in _scripts(kind)},
+        },
+    }
+
+
+def _scripts(kind: Kind) -> Iterator[tuple[str, str]]:
+    assert kind.shown is not None
+    yield "healthInterpretation", _HEALTH.replace("{HEALTH}", health_script(kind.shown).rstrip())
+    if kind.shown.verbs.scales and kind.shown.templates == ("spec.template",):
+        yield "replicaResource", _REPLICAS
+        yield "replicaRevision", _REVISION
+    yield "statusReflection", _REFLECTION
+    script = _AGGREGATION.replace("{COUNTS}", _table(_counts(kind)))
+    yield "statusAggregation", script.replace("{TEXTS}", _table(_TEXTS))
+
+
+def _counts(kind: Kind) -> Sequence[str]:
+    """Fields of the status that are numbers of pods or nodes: of several clusters their sum counts."""
+    if kind.shown is None or kind.shown.progress is None or kind.shown.metrics is None:
+        return ()
+    paths = [number.path for number in kind.shown.metrics.counts.values() if isinstance(number, Count)]
+    names = [path.removeprefix("status.") for path in paths if path.startswith("status.")]
+    return sorted({name for name in names if "." not in name and name != _NOT_SUMMED})
+
+
+def _table(names: Sequence[str]) -> str:
+    return "{" + ", ".join(f'"{name}"' for name in names) + "}"

@@ -1,0 +1,84 @@
+"""Waits of each object that a manager knows without requests: those of the object, of its pods and nodes, and of its
+children.
+
+Manager.rollouts + Manager.objects(kind) ──▶ KnownCauses.of() ──▶ codes of one object ──▶ the metric pykruise_phase
+
+Each scrape creates one `KnownCauses`. It examines an object once for itself and once for each parent that created it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.manager.manager import Manager
+from pykruise.plans.kind import Kind
+from pykruise.runtime.rollouts import RolloutMeter
+
+
+class KnownCauses:
+    """Codes of waits by object."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self._kinds = {kind.resource: kind for kind in manager.kinds}
+        self._objects: dict[Resource, Mapping[Key, Any]] = {}
+        """Objects of the children's kinds, filled on demand."""
+
+    def of(self, kind: Kind, key: Key) -> Iterator[str]:
+        """Yield the codes of an object and of its pods and nodes. The object's own wait comes first."""
+        meter = self._meter_of(kind)
+        if key in meter.waiting:
+            yield meter.waiting[key]
+        yield from meter.causes.get(key, ())
+
+    def of_children(self, kind: Kind, key: Key) -> Iterator[str]:
+        """Yield the codes of the active children of an object, and of their children."""
+        for resource, child in self._meter_of(kind).children.get(key, ()):
+            if (child_kind := self._kinds.get(resource)) is not None:
+                yield self._shown_reason(child_kind, child)
+                yield from self.of(child_kind, child)
+                yield from self.of_children(child_kind, child)
+
+    def _shown_reason(self, kind: Kind, key: Key) -> str:
+        """Return the reason in the object's own status."""
+        if kind.resource not in self._objects:
+            objects = self._manager.objects(kind)
+            self._objects[kind.resource] = {Key(view.namespace, view.name): view for view in objects}
+        view = self._objects[kind.resource].get(key)
+        if view is None or kind.shown is None:
+            return ""
+        return kind.shown.progress_of(document_of(view)).reason
+
+    def _meter_of(self, kind: Kind) -> RolloutMeter:
+        assert kind.control is not None
+        return self._manager.rollouts.get(kind.control.name, RolloutMeter())
+
+
+def document_of(view: Any) -> Document:
+    """Return the parts of the view's object that decide how the object is displayed."""
+    spec, stored = getattr(view, "spec", None), getattr(view, "stored_status", {})
+    conditions = [*(stored.get("conditions") or ()), *getattr(view, "kstatus", ())]
+    metadata = {
+        "name": view.name,
+        "generation": getattr(view, "generation", None),
+        "annotations": getattr(view, "annotations", {}),
+        "creationTimestamp": format_time(created_at(view)),
+    }
+    if getattr(view, "is_deleting", False):
+        metadata["deletionTimestamp"] = "now"
+    return {
+        "metadata": metadata,
+        "spec": msgspec.to_builtins(spec) if spec is not None else {},
+        "status": {**stored, **({"conditions": conditions} if conditions else {})},
+    }
+
+
+def created_at(view: Any) -> float:
+    """Return the creation time of the view's object as Unix time; 0 if it is unknown."""
+    time = getattr(view, "creation_time", "")
+    return parse_time(time) if time else float(getattr(view, "created_at", None) or 0.0)

@@ -1,0 +1,73 @@
+"""kube-state-metrics' knowledge of the kinds: the series of /state-metrics from a program that many clusters have.
+
+Kind.shown ──▶ custom_resource_state() ──▶ the file of its flag --custom-resource-state-config-file
+
+Pure. Names and labels are those of the manager's own series (state_metrics.py), so boards and alerts work with either.
+What has to be computed of several fields is left out: such a file only names places of numbers.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kinds import kinds
+from pykruise.kube.documents import Document
+from pykruise.plans.kind import Kind
+from pykruise.plans.progress import Count
+from pykruise.plans.shown import Metrics
+
+__all__ = ["custom_resource_state"]
+
+_QUIET: Final = 5
+"""Verbosity at which it logs that a field is not there: most objects have no status at first."""
+
+_NO_METRICS: Final = Metrics(has_conditions=False)
+
+
+def custom_resource_state() -> Document:
+    """The file, with every kind that has a definition."""
+    resources = [_resource(kind) for kind in kinds() if kind.versions]
+    return {"kind": "CustomResourceStateMetrics", "spec": {"resources": resources}}
+
+
+def _resource(kind: Kind) -> Document:
+    label = kind.control.name if kind.control is not None else kind.resource.kind.lower()
+    metrics = kind.shown.metrics if kind.shown is not None and kind.shown.metrics is not None else _NO_METRICS
+    names = {"namespace": ["metadata", "namespace"]} if kind.resource.namespaced else {}
+    return {
+        "groupVersionKind": {
+            "group": kind.resource.group,
+            "version": kind.resource.version,
+            "kind": kind.resource.kind,
+        },
+        "metricNamePrefix": f"kruise_{label}",
+        "errorLogV": _QUIET,
+        "labelsFromPath": {**names, label: ["metadata", "name"]},
+        "metrics": list(_metrics(label, metrics)),
+    }
+
+
+def _metrics(label: str, metrics: Metrics) -> Iterator[Document]:
+    yield _gauge("created", "When it was created, Unix time.", path="metadata.creationTimestamp")
+    yield _gauge("metadata_generation", "The spec's number.", path="metadata.generation")
+    for name, number in metrics.counts.items():
+        if isinstance(number, Count):
+            yield _gauge(name, _help(label, name), path=number.path, nilIsZero=True)
+    for name, path in metrics.texts.items():
+        info = {"labelsFromPath": {"value": path.split(".")}}
+        yield {"name": name, "help": _help(label, name), "each": {"type": "Info", "info": info}}
+    for name, (field, what) in metrics.item_counts.items():
+        labels = {metrics.item_label: ["name"]}
+        yield _gauge(name, what, path=metrics.items, labelsFromPath=labels, valueFrom=[field], nilIsZero=True)
+    if metrics.has_conditions:
+        labels = {"condition": ["type"]}
+        path, help_ = "status.conditions", "1: the condition is True; 0: it is False or unknown."
+        yield _gauge("status_condition", help_, path=path, labelsFromPath=labels, valueFrom=["status"])
+
+
+def _gauge(name: str, help_: str, *, path: str, **more: Any) -> Document:
+    gauge: Mapping[str, Any] = {"path": path.split("."), **more}
+    return {"name": name, "help": help_, "each": {"type": "Gauge", "gauge": gauge}}
+
+
+def _help(label: str, name: str) -> str:
+    return f"{label}: {name.replace('_', ' ')}."

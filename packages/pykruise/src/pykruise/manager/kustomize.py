@@ -1,0 +1,151 @@
+"""Kustomize's knowledge of the kinds: which lists a strategic merge patch merges, and what has a namespace.
+
+marked_schemas(), Kubernetes' facts ──▶ openapi_document() ──▶ the file of the field `openapi` of a kustomization
+
+Pure. A file of that field replaces all that kustomize knows by itself, so Kubernetes' own kinds are in it too. Of every
+type those fields alone are in it that decide how something is merged.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+from pykruise.kinds import marked_schemas
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.schemas import FieldRule, merge_keys
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.builtin_types import fields_of
+from pykruise.kube.schemas.merged_lists import MARK
+from pykruise.kube.version import __version__
+
+__all__ = ["openapi_document"]
+
+_BARE_GROUPS: Final = ("apps", "autoscaling", "batch", "policy")
+_LONGER_GROUPS: Final[Mapping[str, str]] = {"core": "", "rbac": "rbac.authorization.k8s.io"}
+_OF_AN_OBJECT: Final = {"apiVersion", "kind", "metadata"}
+
+
+def openapi_document() -> Document:
+    """The file, as an OpenAPI document of version 2."""
+    return {
+        "swagger": "2.0",
+        "info": {"title": "What decides how patches are merged", "version": __version__},
+        "paths": dict(_paths()),
+        "definitions": {**dict(_builtin()), **dict(_ours())},
+    }
+
+
+def _ours() -> Iterator[tuple[str, Document]]:
+    for resource, schema in marked_schemas():
+        name = f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}.{resource.kind}"
+        yield name, {**(_merging(schema) or {"type": "object"}), **_kinds(resource)}
+
+
+def _merging(schema: Mapping[str, Any]) -> Document | None:
+    """The part of a schema that decides merges; None: nothing does."""
+    if (mark := schema.get(MARK)) is not None:
+        definition, field = mark
+        if not field:
+            return _reference(definition)
+        rule = merge_keys()[definition][field]
+        own = _properties(schema["items"])
+        item = _item(rule.ref, own) if own or not _is_merged(rule.ref) else _reference(rule.ref)
+        return {"type": "array", "items": item, **_directives(rule)}
+    below = _properties(schema)
+    return {"type": "object", "properties": below} if below else None
+
+
+def _properties(schema: Mapping[str, Any]) -> Document:
+    made = ((name, _merging(child)) for name, child in schema.get("properties", {}).items())
+    return {name: child for name, child in made if child is not None}
+
+
+def _item(definition: str, own: Document) -> Document:
+    """An item of that type with fields of our own beside its own."""
+    return {"type": "object", "properties": {**dict(_fields(definition)), **own}}
+
+
+# ── Kubernetes' own kinds ────────────────────────────────────────────────────
+
+
+def _builtin() -> Iterator[tuple[str, Document]]:
+    for definition in merge_keys():
+        if not _is_merged(definition):
+            continue
+        part: Document = {"type": "object", "properties": dict(_fields(definition))}
+        if (fields_of(definition) or {}).keys() >= _OF_AN_OBJECT and definition.startswith("io.k8s.api."):
+            group, version, kind = definition.removeprefix("io.k8s.api.").split(".")
+            part |= _kind_of(_group(group), version, kind)
+        yield definition, part
+
+
+def _fields(definition: str) -> Iterator[tuple[str, Document]]:
+    rules = merge_keys().get(definition, {})
+    for name, field in sorted((fields_of(definition) or {}).items()):
+        rule, item = rules.get(name, FieldRule()), field.kind.lstrip("*[]{}")
+        if field.kind.removeprefix("*").startswith("[]"):
+            if rule.patch_strategy:
+                items = _reference(item) if _is_merged(item) else {"type": "object" if rule.ref else "string"}
+                yield name, {"type": "array", "items": items, **_directives(rule)}
+        elif field.kind.removeprefix("*") == item and (_is_merged(item) or rule.patch_strategy):
+            yield (
+                name,
+                {**(_reference(item) if _is_merged(item) else {"type": "object"}), **_directives(rule)},
+            )
+
+
+@cache
+def _is_merged(definition: str) -> bool:
+    """Whether a field of this type, or of one below it, has a directive."""
+    return any(
+        rule.patch_strategy for below in _below(definition) for rule in merge_keys().get(below, {}).values()
+    )
+
+
+def _below(definition: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = [definition]
+    while waiting:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            waiting += [field.kind.lstrip("*[]{}") for field in (fields_of(current) or {}).values()]
+    return seen
+
+
+def _directives(rule: FieldRule) -> Document:
+    directives = {
+        "x-kubernetes-patch-merge-key": rule.patch_merge_key,
+        "x-kubernetes-patch-strategy": rule.patch_strategy,
+    }
+    return {name: text for name, text in directives.items() if text}
+
+
+def _reference(definition: str) -> Document:
+    return {"$ref": f"#/definitions/{definition}"}
+
+
+def _group(short: str) -> str:
+    return short if short in _BARE_GROUPS else _LONGER_GROUPS.get(short, f"{short}.k8s.io")
+
+
+def _kinds(resource: Resource) -> Document:
+    return _kind_of(resource.group, resource.version, resource.kind)
+
+
+def _kind_of(group: str, version: str, kind: str) -> Document:
+    return {"x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}]}
+
+
+# ── what has a namespace ─────────────────────────────────────────────────────
+
+
+def _paths() -> Iterator[tuple[str, Document]]:
+    for resource, _ in marked_schemas():
+        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        yield _path(resource), {"get": {"x-kubernetes-group-version-kind": kind}}
+
+
+def _path(resource: Resource) -> str:
+    namespace = "/namespaces/{namespace}" if resource.namespaced else ""
+    return f"/apis/{resource.group}/{resource.version}{namespace}/{resource.plural}/{{name}}"

@@ -1,0 +1,33 @@
+"""Nodes of a workload's pods that say that they cannot change the resources of a pod as a whole.
+
+pods + their nodes ──▶ undeclaring_nodes() ──▶ snapshots ──▶ ByRevision (plans/in_place.py)
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pykruise.kube.ids import Key
+from pykruise.plans.views import NODE_VIEWS
+from pykruise.pods.in_place import InPlaceSettings
+from pykruise.pods.in_place.declared_features import RESIZES_PODS
+from pykruise.pods.view.pod_view import PodView
+from pykruise.runtime.read import Mirrors
+
+
+def undeclaring_nodes(
+    template: Mapping[str, Any] | None, pods: Iterable[PodView], read: Mirrors, *, settings: InPlaceSettings
+) -> frozenset[str]:
+    """Names of nodes that declare features, but not this one. Asked only where whole pods may be resized, of a template
+    that has resources of its own. A node that declares nothing may be older than declarations: its API server decides.
+    """
+    spec = (template or {}).get("spec") or {}
+    if not settings.can_resize_pods or not spec.get("resources"):
+        return frozenset()
+    names = {pod.node_name for pod in pods if pod.node_name}
+    nodes = (read.get(NODE_VIEWS, Key("", name)) for name in sorted(names))
+    return frozenset(
+        node.name
+        for node in nodes
+        if node is not None and node.declared_features is not None
+        if RESIZES_PODS not in node.declared_features
+    )

@@ -1,0 +1,27 @@
+"""Features that nodes declare, as far as an update in place needs one.
+
+UpdateSpec + the pod's node ──▶ on_node() ──▶ the same, or NotInPlace
+
+Pure. Rule: since 1.36 the admission plugin NodeDeclaredFeatureValidator refuses a resize of a whole pod whose node does
+not list the feature in `status.declaredFeatures` (KEP 5328). A resize of containers needs none.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from pykruise.pods.in_place.difference import NotInPlace
+from pykruise.pods.in_place.update_spec import WHOLE_POD, UpdateSpec
+
+RESIZES_PODS: Final = "InPlacePodLevelResourcesVerticalScaling"
+"""Feature of nodes that change the resources of a pod as a whole."""
+
+UNDECLARED: Final = "its node does not declare that it changes the resources of whole pods"
+
+
+def on_node(
+    how: UpdateSpec | NotInPlace, node: str, *, undeclaring: Collection[str]
+) -> UpdateSpec | NotInPlace:
+    """How a pod on this node goes to its target. `undeclaring`: nodes that declare features, and not this one."""
+    if isinstance(how, UpdateSpec) and WHOLE_POD in how.resources and node in undeclaring:
+        return NotInPlace(UNDECLARED)
+    return how

@@ -1,0 +1,108 @@
+"""Programs of others beside pykruise, on a real control plane: started once, and what became of them kept.
+
+    @pytest.mark.program("OpenKruise Rollouts", "0.6.2", "CloneSet: canary by partition")
+
+Each test names the program, its version and what it runs. `make test-others` keeps that in results.json, from which
+`make docs` makes the table of docs/compatibility.md. Programs that are not built yet are built then; without
+`--build-others` their tests are skipped.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from others.cluster import Cluster
+from support.go_programs import has_go
+from testbed.build import CONTROL_PLANE, BuildError, Part, build, default_version, is_built
+from testbed.control_plane import ControlPlane
+from tools.others_results import RESULTS, Result, read_results, written
+
+_RAN: Final = pytest.StashKey[dict[tuple[str, str], Result]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "program(name, version, ran): the program of others that the test runs"
+    )
+    config.stash[_RAN] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    mark = item.get_closest_marker("program")
+    if mark is not None and (report.when == "call" or report.failed):
+        program, version, ran = mark.args
+        item.config.stash[_RAN][program, ran] = Result(program, version, ran, works=report.passed)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    ran = session.config.stash[_RAN]
+    if ran and session.config.getoption("--keep-results"):
+        programs = {
+            result.program for result in ran.values()
+        }  # all that is known of these is what was run now
+        others = [result for result in read_results() if result.program not in programs]
+        RESULTS.write_text(written([*others, *ran.values()]))
+
+
+class Loop:
+    """An event loop for fixtures that many tests share; those tests are plain functions."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+
+    def run(self, work: Any) -> Any:
+        """Wait for a coroutine."""
+        return self._runner.run(work)
+
+    def close(self) -> None:
+        """End it."""
+        self._runner.close()
+
+
+@pytest.fixture(scope="session")
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(scope="session")
+def needed(request: pytest.FixtureRequest) -> Callable[[Part, str], Path]:
+    """The folder of a part of the testbed; skips the test where it may not be built."""
+
+    def folder(part: Part, minor: str) -> Path:
+        if request.config.getoption("--cluster") != "real":
+            pytest.skip("needs --cluster=real: make test-others")
+        if not has_go():
+            pytest.skip("programs of others are built with Go")
+        if not request.config.getoption("--build-others") and not is_built(minor, part=part):
+            pytest.skip(f"{part.product} {minor} is not built yet: make test-others")
+        try:
+            return build(minor, part=part)
+        except BuildError as error:
+            pytest.skip(str(error))
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    needed: Callable[[Part, str], Path], loop: Loop, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Pykruise as it is installed, on a real control plane with simulated nodes."""
+    needed(CONTROL_PLANE, default_version())
+    plane: ControlPlane = loop.run(ControlPlane.start())
+    cluster = Cluster(plane, tmp_path_factory.mktemp("cluster"))
+    try:
+        loop.run(cluster.start())
+        yield cluster
+    finally:
+        cluster.stop()
+        loop.run(plane.stop())
+    assert "Traceback" not in cluster.log("manager")

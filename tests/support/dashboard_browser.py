@@ -1,0 +1,47 @@
+"""The dashboard in a browser: addresses of its pages, rows, buttons and keys, as all its tests use them."""
+
+import re
+
+from selenium.webdriver.common.action_chains import ActionChains
+
+from support.browser import Browser
+from support.dashboard_process import Served
+
+__all__ = ["LISTS", "ask_about", "page_of", "press", "press_key", "row_of", "workload_address"]
+
+LISTS = ("?page=rollouts", "?page=pods", "?page=jobs", "?page=others", "?page=health")
+
+
+def workload_address(namespace: str, name: str, *, kind: str = "clonesets.apps.kruise.io") -> str:
+    """Query of the page of an object."""
+    return f"?page=workload&kind={kind}&namespace={namespace}&name={name}"
+
+
+def page_of(served: Served, namespace: str, name: str, *, kind: str = "clonesets.apps.kruise.io") -> str:
+    """Address of the page of an object."""
+    return f"{served.url}{workload_address(namespace, name, kind=kind)}"
+
+
+def row_of(browser: Browser, name: str) -> str:
+    """What the row of an object says; empty: there is none."""
+    texts = browser.texts("main .row, main .card")
+    return next((text for text in texts if re.search(rf"/{re.escape(name)}(?![\w-])", text)), "")
+
+
+def press(browser: Browser, title: str) -> None:
+    """A button of the row of actions: it opens the question."""
+    browser.until(lambda: browser.all("#actions button"))
+    next(item for item in browser.all("#actions button") if item.text.startswith(title)).click()
+    browser.until(lambda: browser.all("dialog[open]"))
+
+
+def ask_about(browser: Browser) -> None:
+    """Show what the action of the open dialog would change."""
+    browser.find("dialog form button[type=submit]").click()
+    browser.until(lambda: browser.all("dialog .answer, dialog .error"))
+    assert browser.all("dialog .confirm"), browser.find("dialog").text
+
+
+def press_key(browser: Browser, key: str) -> None:
+    """Whatever has the focus gets it."""
+    ActionChains(browser.driver).send_keys(key).perform()

@@ -1,0 +1,45 @@
+"""A cluster whose API server answers late: a test holds answers back, looks at what clients say, and lets go.
+
+HttpSandbox ──▶ LateSandbox: hold(path) ──▶ requests wait ──▶ let_go()
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pykruise.kube.client.transport import Response
+from pykruise.sandbox.cluster import Cluster
+from pykruise.testing.http import HttpSandbox
+
+__all__ = ["LateSandbox"]
+
+
+class LateSandbox(HttpSandbox):
+    """Answers to GET wait while their path has the held words in it; `held_count` are waiting."""
+
+    held_count = 0
+    _held: str | None = None
+
+    def hold(self, words: str = "") -> None:
+        """Hold back the answers to these paths; without words: to all."""
+        self._held = words
+
+    def let_go(self) -> None:
+        """All that waited is answered, and nothing waits any more."""
+        self._held = None
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[Cluster]:
+        async with super()._running() as cluster:
+            inner = cluster.server.handle
+
+            async def handle(method: str, path: str, **more: Any) -> Response:
+                self.held_count += 1
+                while method == "GET" and self._held is not None and self._held in path:
+                    await asyncio.sleep(0.02)
+                self.held_count -= 1
+                return await inner(method, path, **more)
+
+            cluster.server.handle = handle  # type: ignore[method-assign,assignment]  # the front knows no other way in
+            yield cluster

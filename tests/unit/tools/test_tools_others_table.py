@@ -1,0 +1,32 @@
+"""The table of programs of others is the one that their tests have written down."""
+
+from pathlib import Path
+
+from tools.others_results import Result, read_results
+from tools.others_table import NOT_RUN, page_with_table, table
+
+PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
+
+
+def test_the_page_is_up_to_date() -> None:
+    """When it is not: make test-others, then make docs"""
+    page = PAGE.read_text("utf-8")
+    assert page == page_with_table(page)
+
+
+def test_something_was_run_and_what_was_not_has_a_reason() -> None:
+    assert {"OpenKruise Rollouts", "kube-state-metrics", "kustomize"} <= {
+        result.program for result in read_results()
+    }
+    assert all(reason for _, reason in NOT_RUN)
+
+
+def test_a_program_that_fails_is_not_said_to_work() -> None:
+    results = [
+        Result("Meter", "1.0", "it counts", works=True),
+        Result("Meter", "1.0", "it sums", works=False),
+        Result("Other", "2.0", "all", works=True),
+    ]
+    rows = table(results).splitlines()
+    assert "| Meter | 1.0 | it counts; it sums | does not: it sums |" in rows
+    assert "| Other | 2.0 | all | works |" in rows

@@ -1,0 +1,34 @@
+"""What became of programs of others beside pykruise, as `make test-others` has written it down.
+
+results.json ──▶ read_results() ──▶ the table of docs/compatibility.md (tools/others_table.py)
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["RESULTS", "Result", "read_results", "written"]
+
+RESULTS: Final = Path(__file__).parents[1] / "tests" / "others" / "results.json"
+
+
+class Result(NamedTuple):
+    """One thing that was run."""
+
+    program: str
+    version: str
+    ran: str
+    works: bool
+
+
+def read_results() -> list[Result]:
+    """All that is known."""
+    if not RESULTS.exists():
+        return []
+    return [Result(**result) for result in json.loads(RESULTS.read_text())]
+
+
+def written(results: Iterable[Result]) -> str:
+    """The text of the file."""
+    return json.dumps([result._asdict() for result in sorted(results)], indent=1, ensure_ascii=False) + "\n"
