@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time]
 READ: Final = tuple(map(read_page, PAGES))
 
 LEFT_OUT: Final = {
+    "assistants.md": ["pip install 'pykruise[mcp,sandbox]'"],
     "README.md": [
         "make demo    # a cluster in one process: a CloneSet is created, scaled up and down, and updated",
         "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without an engine",
@@ -42,6 +43,10 @@ LEFT_OUT: Final = {
         "helm install kruise charts/pykruise --set image.registry=registry.example.com/team",
         "pykruise manager --enable-leader-election=false --enable-webhooks=false",
         "WEBHOOK_HOST=192.0.2.10 pykruise manager",
+    ],
+    "operators.md": [
+        "pip install ./packages/kube './packages/sandbox[testing]'   # from the root of a checkout",
+        "kubectl apply -f crd.yaml && python page_operator.py",
     ],
     "migration.md": ["pykruise storage show"],
     "progressive-delivery.md": ["apiVersion: rollouts.kruise.io/v1beta1"],

@@ -7,7 +7,7 @@ A page is played from its top to its end, in one folder and with a cluster of it
     console   commands after `$ `, each with the whole output that comes
     sh        commands that succeed; what they print is not looked at
     yaml      whole objects are applied; a part of one is put into the page's first object
-    python    run as a program; tests in them are run by packages/sandbox/tests/testing
+    python    run as a program; tests that are no file are run by packages/sandbox/tests/testing
     text      not run: pictures, formulas
 
 In outputs a line that is `…` stands for any lines, and `…` in a line for any text. Random ends of names, ages, times,
@@ -83,7 +83,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_played(self) -> bool:
-        is_test = self.language == "python" and "def test_" in self.text
+        is_test = self.language == "python" and "def test_" in self.text and "file" not in self.notes
         return self.language in _SHOWN | _HIDDEN and not self.not_run and not is_test
 
     @property

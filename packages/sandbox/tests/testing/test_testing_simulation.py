@@ -194,7 +194,7 @@ def test_a_creation_that_is_made_twice_is_found_shrunk_and_kept(tmp_path: Path) 
     simulation = simulation_of(twice_after_a_lost_answer())
     # when
     with pytest.raises(AssertionError, match="a_site_has_one_page: hello has 2 pages"):
-        check(simulation, seeds=1000, found=tmp_path)
+        check(simulation, seeds=1000, keep_in=tmp_path)
     # then
     path = next(tmp_path.glob("*.json"))
     script = load_script(path)
@@ -202,8 +202,8 @@ def test_a_creation_that_is_made_twice_is_found_shrunk_and_kept(tmp_path: Path) 
     assert len(script.faults) <= 2
     # ... the kept script is played first, and breaks no rule of an operator without the bug
     with pytest.raises(AssertionError, match="breaks a rule again"):
-        check(simulation, seeds=0, found=tmp_path)
-    check(simulation_of(RIGHT), seeds=0, found=tmp_path)
+        check(simulation, seeds=0, keep_in=tmp_path)
+    check(simulation_of(RIGHT), seeds=0, keep_in=tmp_path)
 
 
 def ports_from_a_stale_read() -> Work:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykruise.kube.clock import system_clock
-from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.nodes.faults import Rule
@@ -127,7 +127,7 @@ class HttpSandbox:
         async with self._running() as cluster:
             self._cluster = cluster
             await put_all(cluster.client, self._manifests)
-            front = HttpFront(cluster.server, token=self.token, port=0, certificate=certificate)
+            front = self._front_of(cluster, certificate)
             await front.start()
             try:
                 self.url = front.url
@@ -141,6 +141,10 @@ class HttpSandbox:
                 cluster.raise_failure()
             finally:
                 await front.stop()
+
+    def _front_of(self, cluster: Cluster, certificate: Certificate) -> HttpFront:
+        """Return the server for clients."""
+        return HttpFront(cluster.server, token=self.token, port=0, certificate=certificate)
 
     def _write_files(self, authority: bytes) -> None:
         document = kubeconfig_document(self.url, authority, self.token, "sandbox")

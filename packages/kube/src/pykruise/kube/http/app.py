@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kube.client.transport import Response
 from pykruise.kube.http.wire import WireRequest
 
-__all__ = ["App", "HttpLimits", "Streamed"]
+__all__ = ["App", "HttpLimits", "StreamCutError", "Streamed"]
 
 
 class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +49,10 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time for an early answer to reach a client that is still sending."""
     stop_s: float = 2.0
     """Time for requests in flight to finish when the server stops."""
+
+
+class StreamCutError(Exception):
+    """Raised by `Streamed.chunk`: the connection must break in the middle of the answer, as a network breaks it."""
 
 
 class Streamed(Protocol):

@@ -39,7 +39,7 @@ from typing import Any, Final, NamedTuple, cast
 import httptools
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.http.app import App, HttpLimits, Streamed
+from pykruise.kube.http.app import App, HttpLimits, StreamCutError, Streamed
 from pykruise.kube.http.fairness import ServerRoom
 from pykruise.kube.http.heads import CONTINUE, HEAD_END, LAST_CHUNK, LINE_END, chunk_of
 from pykruise.kube.http.turns import Turns
@@ -600,7 +600,7 @@ class ServerConnection(asyncio.Protocol):
             if self._is_deaf:
                 await asyncio.sleep(self._limits.linger_s)
             transport.close()
-        except _UnreadError:
+        except (_UnreadError, StreamCutError):
             transport.abort()
         except asyncio.CancelledError:
             if self._is_lost:  # TLS has nothing left to abort, and a traceback would keep all this in memory

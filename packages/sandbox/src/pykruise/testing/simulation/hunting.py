@@ -136,16 +136,16 @@ def check(
     *,
     seeds: int = 1000,
     first: int = 0,
-    found: Path | None = None,
+    keep_in: Path | None = None,
     play: Callable[[Simulation, SimulationScript], SimulationOutcome] = simulate,
 ) -> None:
-    """Play the scripts in the folder `found`, then seeds. Raises AssertionError with the shortest script that breaks a
-    rule.
+    """Play the scripts in the folder `keep_in`, then seeds. Raises AssertionError with the shortest script that breaks
+    a rule.
 
-    `found`: a new failing script is written there, so that each later run plays it first. None: none is kept.
+    `keep_in`: a new failing script is written there, so that each later run plays it first. None: none is kept.
     """
     __tracebackhide__ = True
-    for path in sorted(found.glob("*.json")) if found is not None and found.is_dir() else ():
+    for path in sorted(keep_in.glob("*.json")) if keep_in is not None and keep_in.is_dir() else ():
         outcome = play(simulation, load_script(path))
         if outcome.violations:
             raise AssertionError(_text(outcome, f"{path} breaks a rule again"))
@@ -153,9 +153,9 @@ def check(
     if failure is None:
         return
     where = ""
-    if found is not None:
-        found.mkdir(parents=True, exist_ok=True)
-        path = found / f"{failure.outcome.rule.replace(' ', '-')}-{failure.script.seed}.json"
+    if keep_in is not None:
+        keep_in.mkdir(parents=True, exist_ok=True)
+        path = keep_in / f"{failure.outcome.rule.replace(' ', '-')}-{failure.script.seed}.json"
         path.write_bytes(msgspec.json.format(msgspec.json.encode(failure.script), indent=1))
         where = f"; the script is in {path}"
     script = msgspec.json.format(msgspec.json.encode(failure.script), indent=1).decode()

@@ -22,9 +22,9 @@ from pykruise.testing.simulation.answers import ScriptedAnswer as Answer
 from pykruise.testing.simulation.history import RECONCILE, SENDER
 from pykruise.testing.simulation.scripts import Fault
 
-__all__ = ["GONE", "REQUEST_FAULTS", "STREAM_FAULTS", "NetworkFaults", "Wire"]
+__all__ = ["ANSWERS", "GARBAGE", "GONE", "REQUEST_FAULTS", "STREAM_FAULTS", "NetworkFaults", "Wire"]
 
-_ANSWERS: Mapping[str, Answer] = {
+ANSWERS: Mapping[str, Answer] = {
     "conflict": Answer(409),
     "too many": Answer(429, retry_after_s=1),
     "error": Answer(500),
@@ -44,9 +44,12 @@ GONE = (
 )
 """The event by which a watch ends whose history is gone: what it watches has to be listed again."""
 
+GARBAGE = b'{"type":"ADDED","object":{"metada'
+"""Half an event."""
+
 BOOKMARK = b'{"type":"BOOKMARK"'
 
-REQUEST_FAULTS = (*_ANSWERS, "refused", "request lost", "answer lost", "late effect", "slow", "no answer")
+REQUEST_FAULTS = (*ANSWERS, "refused", "request lost", "answer lost", "late effect", "slow", "no answer")
 STREAM_FAULTS = ("cut", "gone", "end", "garbage", "delay", "stall", "duplicate", "swap")
 
 
@@ -208,7 +211,7 @@ class Wire:
                 raise RequestTimeoutError("no answer on purpose")
             case "webhook timeout":
                 await asyncio.sleep(10.0)
-        given = _ANSWERS[fault.kind]
+        given = ANSWERS[fault.kind]
         if given.takes_effect:
             await forward()
         return given.response()
@@ -226,7 +229,7 @@ class Wire:
         if fault is not None:
             if fault.kind == "refused":
                 raise UnreachableError("refused on purpose")
-            answer = _ANSWERS[fault.kind].response()
+            answer = ANSWERS[fault.kind].response()
             raise error_for(answer.status, answer.body, answer.headers)
         async with self._inner.stream(request) as lines:
             generator = self._lines(path, lines, request.timeout_s)
@@ -264,7 +267,7 @@ class Wire:
                     yield GONE
                     return
                 case "garbage":
-                    yield b'{"type":"ADDED","object":{"metada'
+                    yield GARBAGE
                     return
                 case "delay":
                     assert fault is not None

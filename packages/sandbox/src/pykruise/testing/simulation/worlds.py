@@ -298,9 +298,8 @@ class _World:
     def _acts(self, operation: Operation) -> Callable[[], Coroutine[Any, Any, None]]:
         async def act() -> None:
             SENDER.set("user")
-            rng = random.Random(f"{operation.do} {operation.args.get('chance', 0)}")
             with suppress(KubeError):
-                await self._simulation.actions[operation.do](self._user, rng)
+                await self._simulation.actions[operation.do](self._user, rng_of(operation))
 
         return act
 
@@ -343,7 +342,7 @@ class _World:
             await asyncio.sleep(QUIET_S / 3)
             quiet_s = self._clock() - self._storage.last_change_at
             if quiet_s >= QUIET_S:
-                problems = list(self._judge(self._simulation.at_rest))
+                problems = list(judge(self._simulation.at_rest, self._store, self._now()))
                 # A retry may be far away, so a rule has time until the end.
                 if not problems:
                     return
@@ -356,22 +355,29 @@ class _World:
     def _judge_write(self) -> None:
         if self._violations:
             return
-        self._violations += list(self._judge(self._simulation.always))[:1]
+        self._violations += list(judge(self._simulation.always, self._store, self._now()))[:1]
         if len(self._storage.writes) > MOST_WRITES:
             self._break("rest", f"more than {MOST_WRITES} writes, such as {self._storage.trace[-1]}")
 
-    def _judge(self, rules: Iterable[Rule]) -> Iterator[Violation]:
-        for rule in rules:
-            name = getattr(rule, "__name__", type(rule).__name__)
-            try:
-                problem = rule(self._store)
-            except Exception as error:
-                problem = f"the rule itself failed: {type(error).__name__}: {error}"
-            if problem:
-                yield Violation(name, problem, self._now())
-
     def _break(self, rule: str, what: str) -> None:
         self._violations.append(Violation(rule, what, self._now()))
+
+
+def judge(rules: Iterable[Rule], store: Store, at: float) -> Iterator[Violation]:
+    """Yield the rules that are broken now."""
+    for rule in rules:
+        name = getattr(rule, "__name__", type(rule).__name__)
+        try:
+            problem = rule(store)
+        except Exception as error:
+            problem = f"the rule itself failed: {type(error).__name__}: {error}"
+        if problem:
+            yield Violation(name, problem, at)
+
+
+def rng_of(operation: Operation) -> random.Random:
+    """Return the source of chance of an operation: the same in a shorter script."""
+    return random.Random(f"{operation.do} {operation.args.get('chance', 0)}")
 
 
 WORLD_FAULTS: Final = ("crash", "node loss", "clock jump", "compact")
