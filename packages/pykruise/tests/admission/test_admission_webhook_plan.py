@@ -21,7 +21,7 @@ from pykruise.admission.webhook_plan import (
     ConfigurationPlan,
     CrdView,
     Examined,
-    Observed,
+    ObservedWebhooks,
     PlannedPatch,
     Waits,
     WebhookTarget,
@@ -141,7 +141,7 @@ class Cluster:
         crds: Sequence[CrdView] = NEEDED,
         target: WebhookTarget = TARGET,
     ) -> ConfigurationPlan:
-        observed = Observed(
+        observed = ObservedWebhooks(
             at=at,
             bundle=b"bundle",
             configurations=self.docs,

@@ -21,10 +21,10 @@ from pykruise.runtime.wakes import by_owner, itself
 from pykruise.testing.simulation import (
     FAULTS,
     Fault,
-    Operation,
+    SimulatedOperation,
+    SimulatedStore,
     Simulation,
     SimulationScript,
-    Store,
     check,
     create,
     delete,
@@ -92,7 +92,7 @@ def plan_page(observed: Observed) -> Desired:
 RIGHT = operator(SITES, plan_page, owns=[CONFIG_MAPS], finalizer="example.com/page")
 
 
-def each_site_has_its_page(store: Store) -> str | None:
+def each_site_has_its_page(store: SimulatedStore) -> str | None:
     for item in store.objects(SITES):
         pages = store.owned_by(item, CONFIG_MAPS)
         if [page["data"]["index.html"] for page in pages] != [item["spec"]["html"]]:
@@ -100,7 +100,7 @@ def each_site_has_its_page(store: Store) -> str | None:
     return None
 
 
-def a_site_has_one_page(store: Store) -> str | None:
+def a_site_has_one_page(store: SimulatedStore) -> str | None:
     counts = {
         item["metadata"]["name"]: len(store.owned_by(item, CONFIG_MAPS)) for item in store.objects(SITES)
     }
@@ -129,9 +129,9 @@ def test_a_right_operator_survives_every_kind_of_fault(kind: str) -> None:
     script = SimulationScript(
         seed=1,
         operations=(
-            Operation(1.0, "create"),
-            Operation(5.0, "write", {"chance": 1}),
-            Operation(9.0, "write"),
+            SimulatedOperation(1.0, "create"),
+            SimulatedOperation(5.0, "write", {"chance": 1}),
+            SimulatedOperation(9.0, "write"),
         ),
         faults=tuple(Fault(at, kind, count=2, seconds=3.0) for at in (0.0, 1.0, 5.0)),
     )
@@ -232,7 +232,7 @@ def ports_from_a_stale_read() -> Work:
     return Work(resource=SITES, control=control)
 
 
-def no_port_is_given_twice(store: Store) -> str | None:
+def no_port_is_given_twice(store: SimulatedStore) -> str | None:
     ports = [item.get("status", {}).get("port") for item in store.objects(SITES)]
     given = [port for port in ports if port]
     return f"ports {sorted(given)}" if len(set(given)) < len(given) else None
@@ -274,11 +274,12 @@ def test_an_operator_that_never_stops_writing_breaks_a_rule() -> None:
 
 
 def test_a_rule_that_fails_itself_is_a_broken_rule() -> None:
-    def wrong(store: Store) -> str | None:
+    def wrong(store: SimulatedStore) -> str | None:
         raise KeyError("spec")
 
     outcome = simulate(
-        simulation_of(RIGHT, always=[wrong]), SimulationScript(seed=0, operations=(Operation(0.0, "create"),))
+        simulation_of(RIGHT, always=[wrong]),
+        SimulationScript(seed=0, operations=(SimulatedOperation(0.0, "create"),)),
     )
     assert outcome.rule == "wrong"
     assert "KeyError" in outcome.violations[0].what

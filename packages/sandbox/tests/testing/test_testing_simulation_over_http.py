@@ -12,7 +12,15 @@ import yaml
 
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
-from pykruise.testing.simulation import Fault, Operation, Simulation, SimulationScript, Store, create, hunt
+from pykruise.testing.simulation import (
+    Fault,
+    SimulatedOperation,
+    SimulatedStore,
+    Simulation,
+    SimulationScript,
+    create,
+    hunt,
+)
 from pykruise.testing.simulation.network import STREAM_FAULTS
 from pykruise.testing.simulation.over_http import HTTP_FAULTS, player_of
 
@@ -29,7 +37,7 @@ ACCOUNT: Document = {
 }
 
 
-def a_shop_has_one_page(store: Store) -> str | None:
+def a_shop_has_one_page(store: SimulatedStore) -> str | None:
     pages = [
         item
         for item in store.objects(CONFIG_MAPS, "default")
@@ -38,7 +46,7 @@ def a_shop_has_one_page(store: Store) -> str | None:
     return f"{len(pages)} pages" if len(pages) > 1 else None
 
 
-def each_shop_has_a_page(store: Store) -> str | None:
+def each_shop_has_a_page(store: SimulatedStore) -> str | None:
     pages = [
         item
         for item in store.objects(CONFIG_MAPS, "default")
@@ -142,7 +150,7 @@ ENDS_KOPF = {"garbage"}
 def test_an_operator_whose_creation_has_a_name_survives_every_kind_of_fault(kind: str) -> None:
     path = "/serviceaccounts" if kind in STREAM_FAULTS else "/configmaps"
     fault = Fault(0.0, kind, path, count=1, seconds=0.3)
-    script = SimulationScript(seed=0, operations=(Operation(0.2, "open"),), faults=(fault,))
+    script = SimulationScript(seed=0, operations=(SimulatedOperation(0.2, "open"),), faults=(fault,))
     patience_s = 5.0 if kind in ENDS_KOPF else 30.0
     outcome = player_of(named, quiet_s=0.8, patience_s=patience_s)(simulation_of(()), script)
     if kind in ENDS_KOPF:

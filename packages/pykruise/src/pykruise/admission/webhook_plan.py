@@ -1,8 +1,8 @@
 """Plan for webhook certificates, webhook configurations and conversion stanzas. Pure.
 
 stored certificates + Waits     ──▶ plan_certificates()   ──▶ renewed or not, served immediately or not
-Observed + WebhookTarget + Waits ──▶ plan_configurations() ──▶ ConfigurationPlan: patches, problems, time of the next
-plan
+ObservedWebhooks + WebhookTarget + Waits ──▶ plan_configurations() ──▶ ConfigurationPlan: patches, problems,
+time of the next plan
 
 webhook_sync.py observes, plans and writes. Between two passes it keeps only `Waits`: the time since which a fact
 holds. Three decisions need a fact that has held for a while, unchanged:
@@ -115,7 +115,7 @@ class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
     quiet_s: float = QUIET_S
 
 
-class Observed(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedWebhooks(msgspec.Struct, frozen=True, kw_only=True):
     """Observations of one pass."""
 
     at: float
@@ -245,14 +245,14 @@ class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
     again_s: float | None = None
     """Seconds until the next plan may differ although nothing changed; None: never."""
     needs_selectors: bool = False
-    """Whether conditions can be narrowed if `Observed.listed_selectors` confirms them; without the list they stay
-    wide.
+    """Whether conditions can be narrowed if `ObservedWebhooks.listed_selectors` confirms them; without the list they
+    stay wide.
     """
     waits: Waits = {}
 
 
 def plan_configurations(
-    observed: Observed, target: WebhookTarget, *, waits: Waits, futile: Sequence[PlannedPatch] = ()
+    observed: ObservedWebhooks, target: WebhookTarget, *, waits: Waits, futile: Sequence[PlannedPatch] = ()
 ) -> ConfigurationPlan:
     """Plan the patches. `futile`: patches that changed nothing. They are not planned again while the object stays the
     same.
@@ -276,7 +276,11 @@ class _Draft:
     """A ConfigurationPlan under construction."""
 
     def __init__(
-        self, observed: Observed, target: WebhookTarget, waiting: _Waiting, futile: Sequence[PlannedPatch]
+        self,
+        observed: ObservedWebhooks,
+        target: WebhookTarget,
+        waiting: _Waiting,
+        futile: Sequence[PlannedPatch],
     ) -> None:
         self.waiting = waiting
         self.patches: list[PlannedPatch] = []

@@ -31,7 +31,7 @@ from pykruise.admission.webhook_plan import (
     ConfigurationPlan,
     CrdView,
     Examined,
-    Observed,
+    ObservedWebhooks,
     PlannedPatch,
     Waits,
     WebhookTarget,
@@ -177,18 +177,18 @@ class WebhookSync:
             raise WebhookSyncError("; ".join(problems))
         return plan.again_s
 
-    def _plan(self, observed: Observed) -> ConfigurationPlan:
+    def _plan(self, observed: ObservedWebhooks) -> ConfigurationPlan:
         return plan_configurations(
             observed, self._target, waits=self._configuration_waits, futile=tuple(self._futile)
         )
 
-    async def _observe(self, bundle: bytes, crds: Sequence[CrdView]) -> Observed:
+    async def _observe(self, bundle: bytes, crds: Sequence[CrdView]) -> ObservedWebhooks:
         result = await asyncio.gather(*(self._read_live(resource, name) for resource, name in CONFIGURATIONS))
         configurations = {name: live for (_, name), live in zip(CONFIGURATIONS, result, strict=True)}
         for live in configurations.values():
             if live is not None:
                 self._remover.note(live)
-        return Observed(
+        return ObservedWebhooks(
             at=asyncio.get_running_loop().time(),
             bundle=bundle,
             configurations=configurations,
@@ -196,7 +196,7 @@ class WebhookSync:
             selectors=self._selectors(),
         )
 
-    async def _observe_live(self, observed: Observed, plan: ConfigurationPlan) -> Observed:
+    async def _observe_live(self, observed: ObservedWebhooks, plan: ConfigurationPlan) -> ObservedWebhooks:
         """Read the cached values that decide the plan from the API server, and return the new observation."""
         patched = {patch.name for patch in plan.patches if patch.resource == CUSTOM_RESOURCE_DEFINITIONS}
         if not patched and not plan.needs_selectors:

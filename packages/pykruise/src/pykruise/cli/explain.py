@@ -39,7 +39,7 @@ from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import ManagerSettings
-from pykruise.plans.insight import Child
+from pykruise.plans.insight import InsightChild
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import OPEN, Phase
 from pykruise.pods.corrections import Correction
@@ -68,7 +68,7 @@ async def explained(
     explanation = await with_mounts(client, await with_origin(client, explanation, sight))
     explanation = await with_bindings(client, explanation)
 
-    async def explain_child(client: Client, kind: Kind, child: Child) -> Explanation:
+    async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
         said = await _with_refusals(client, inner, now, correction=child.correction)
         return await with_children(client, said, inner, explain_child)

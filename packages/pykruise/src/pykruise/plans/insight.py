@@ -89,7 +89,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """Action that ends the binding."""
 
 
-class Child(msgspec.Struct, frozen=True, kw_only=True):
+class InsightChild(msgspec.Struct, frozen=True, kw_only=True):
     """An object that another one created, and whose problems are also problems of the other one."""
 
     resource: Resource
@@ -111,7 +111,7 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Progress as a sentence about its status; None: its plan describes it as well."""
     everywhere: tuple[Views[Any], ...] = ()
     """Views that it reads in all namespaces."""
-    children: Callable[[Any], Iterator[Child]] | None = None
+    children: Callable[[Any], Iterator[InsightChild]] | None = None
     """Children of the object, from a snapshot, the most important first; None: it creates none."""
     bindings: Callable[[Document], Iterator[Binding]] | None = None
     """Pods that the object binds to nodes; None: the kind binds none."""

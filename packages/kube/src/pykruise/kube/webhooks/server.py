@@ -31,6 +31,7 @@ from pykruise.kube.http.wire import WireRequest
 from pykruise.kube.webhooks.reviews import ReviewDispatcher
 
 __all__ = [
+    "MIB",
     "ClientAuthority",
     "LongBodies",
     "PostPath",

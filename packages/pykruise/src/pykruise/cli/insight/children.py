@@ -22,7 +22,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.resources import JOBS, PODS
-from pykruise.plans.insight import Child
+from pykruise.plans.insight import InsightChild
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase, with_waits_of_children
 from pykruise.pods.corrections import OF_A_JOB, Correction
@@ -33,7 +33,7 @@ from pykruise.pods.view.decoding import project_pod
 MOST: Final = 10
 """Maximum number of children that are examined."""
 
-Explain = Callable[[Client, Kind, Child], Awaitable[Explanation]]
+Explain = Callable[[Client, Kind, InsightChild], Awaitable[Explanation]]
 
 
 async def with_children(
@@ -60,7 +60,7 @@ async def with_children(
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
 
 
-def _failure_of(child: Child, causes: Sequence[Wait]) -> Wait:
+def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
     """Return the wait of a failed child, with its first cause."""
     what = f"{child.resource.kind} {child.key.name} has failed"
     if not causes:
@@ -74,11 +74,11 @@ def _failure_of(child: Child, causes: Sequence[Wait]) -> Wait:
     )
 
 
-def _named_after(child: Child, wait: Wait) -> Wait:
+def _named_after(child: InsightChild, wait: Wait) -> Wait:
     return msgspec.structs.replace(wait, words=f"{wait.words} ({child.resource.kind} {child.key.name})")
 
 
-async def _read_waits(client: Client, child: Child, explain: Explain, now: Instant) -> Sequence[Wait]:
+async def _read_waits(client: Client, child: InsightChild, explain: Explain, now: Instant) -> Sequence[Wait]:
     kind = next((kind for kind in known_kinds() if kind.resource == child.resource), None)
     try:
         if kind is not None:
@@ -88,7 +88,7 @@ async def _read_waits(client: Client, child: Child, explain: Explain, now: Insta
         return ()
 
 
-async def _waits_of_job(client: Client, child: Child, now: Instant) -> Sequence[Wait]:
+async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Sequence[Wait]:
     """Return the waits of the pods of a Kubernetes Job, and the reasons why its pods failed."""
     key = child.key
     uid = metadata_of(await client.get(JOBS, key.namespace, key.name)).uid

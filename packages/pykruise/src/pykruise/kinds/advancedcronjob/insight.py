@@ -13,7 +13,7 @@ from pykruise.kinds.advancedcronjob.snapshot import AdvancedCronJobSnapshot, is_
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
-from pykruise.plans.insight import Child, ClockInsight
+from pykruise.plans.insight import ClockInsight, InsightChild
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
@@ -50,7 +50,7 @@ def _read_schedule(snapshot: AdvancedCronJobSnapshot) -> Schedule | None:
         return None
 
 
-def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[Child]:
+def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[InsightChild]:
     """Yield the active children, and the last ended child if it failed."""
     made = snapshot.cron.made
     if made is None:
@@ -59,10 +59,10 @@ def children(snapshot: AdvancedCronJobSnapshot) -> Iterator[Child]:
     for child in ordered:
         if child.ending is Ending.ACTIVE:
             correction = correction_of(snapshot.cron)
-            yield Child(resource=made[1], key=Key(child.namespace, child.name), correction=correction)
+            yield InsightChild(resource=made[1], key=Key(child.namespace, child.name), correction=correction)
     last = next((child for child in ordered if child.ending is not Ending.ACTIVE), None)
     if last is not None and last.ending is Ending.FAILED:
-        yield Child(resource=made[1], key=Key(last.namespace, last.name), has_failed=True)
+        yield InsightChild(resource=made[1], key=Key(last.namespace, last.name), has_failed=True)
 
 
 INSIGHT: Final = ClockInsight(

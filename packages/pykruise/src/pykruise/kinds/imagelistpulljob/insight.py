@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykruise.kinds.imagelistpulljob.snapshot import ImageListPullJobSnapshot
 from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import counted
-from pykruise.plans.insight import Child, Insight
+from pykruise.plans.insight import Insight, InsightChild
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 
 
@@ -20,12 +20,12 @@ def headline_of(status: Mapping[str, Any]) -> str:
     return f"of {images} {succeeded} are everywhere, {completed - succeeded} failed on nodes"
 
 
-def children(snapshot: ImageListPullJobSnapshot) -> Iterator[Child]:
+def children(snapshot: ImageListPullJobSnapshot) -> Iterator[InsightChild]:
     """Yield the ImagePullJob of each listed image, by name."""
     listed = frozenset(snapshot.job.spec.images) if snapshot.job.spec is not None else frozenset[str]()
     for child in sorted(snapshot.children, key=lambda child: child.name):
         if child.spec is not None and child.spec.image in listed and not child.is_deleting:
-            yield Child(resource=IMAGE_PULL_JOBS, key=Key(child.namespace, child.name))
+            yield InsightChild(resource=IMAGE_PULL_JOBS, key=Key(child.namespace, child.name))
 
 
 INSIGHT: Final = Insight(

@@ -9,15 +9,15 @@ Simulation(work, manifests, actions, always, at_rest) ──▶ check(seeds=1000
 
 from pykruise.testing.simulation.hunting import (
     FAULTS,
-    Failure,
+    FoundFailure,
     check,
     hunt,
     load_script,
     script_of,
     shrink,
 )
-from pykruise.testing.simulation.scripts import Fault, Operation
-from pykruise.testing.simulation.store import Rule, Store, Write
+from pykruise.testing.simulation.scripts import Fault, SimulatedOperation
+from pykruise.testing.simulation.store import Rule, SimulatedStore, Write
 from pykruise.testing.simulation.worlds import (
     Action,
     Simulation,
@@ -33,14 +33,14 @@ from pykruise.testing.simulation.worlds import (
 __all__ = [
     "FAULTS",
     "Action",
-    "Failure",
     "Fault",
-    "Operation",
+    "FoundFailure",
     "Rule",
+    "SimulatedOperation",
+    "SimulatedStore",
     "Simulation",
     "SimulationOutcome",
     "SimulationScript",
-    "Store",
     "Violation",
     "Write",
     "check",

@@ -1,4 +1,4 @@
-"""What the API server has stored, write by write, and which client wrote it on what knowledge.
+"""The writes that an API server has stored, with the client of each and what that client knew.
 
 manager's reconcile begins ──▶ RECONCILE (what its caches knew) ─┐ carried by contextvars with every request
 request ──▶ API server ──▶ RecordingStorage.commit() ────────────┴──▶ Commit ──▶ rules of the kind
@@ -23,7 +23,7 @@ __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "si
 
 
 class Reconcile(msgspec.Struct):
-    """What a manager knew when it began to decide: per shelf, everything up to that revision."""
+    """A manager's knowledge when it began to decide: per shelf, everything up to that revision."""
 
     manager: str
     number: int
@@ -72,7 +72,7 @@ V = TypeVar("V", bound=Versioned)
 
 
 def since(versions: Sequence[V], known: float) -> Sequence[V]:
-    """Of all versions of one thing those that a writer with this knowledge may take for the present one."""
+    """The versions of an object that a writer with this knowledge may take for the current one."""
     return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from pykruise.testing.simulation.network import REQUEST_FAULTS, STREAM_FAULTS
-from pykruise.testing.simulation.scripts import Fault, Operation
+from pykruise.testing.simulation.scripts import Fault, SimulatedOperation
 from pykruise.testing.simulation.shrinking import replaced, shrink_greedily, without_parts
 from pykruise.testing.simulation.worlds import (
     WORLD_FAULTS,
@@ -21,7 +21,7 @@ from pykruise.testing.simulation.worlds import (
     simulate,
 )
 
-__all__ = ["FAULTS", "Failure", "check", "hunt", "load_script", "script_of", "shrink"]
+__all__ = ["FAULTS", "FoundFailure", "check", "hunt", "load_script", "script_of", "shrink"]
 
 FAULTS: Final = (
     *(kind for kind in REQUEST_FAULTS if kind not in ("quota", "webhook timeout")),
@@ -39,7 +39,7 @@ _SECONDS: Final = {
 _replace = msgspec.structs.replace
 
 
-class Failure(msgspec.Struct, frozen=True):
+class FoundFailure(msgspec.Struct, frozen=True):
     """A script that breaks a rule, as short as it was found."""
 
     script: SimulationScript
@@ -54,7 +54,7 @@ def script_of(simulation: Simulation, seed: int) -> SimulationScript:
     names = sorted(simulation.actions)
     times = [round(rng.uniform(0, simulation.length_s), 3) for _ in range(rng.randint(1, 6) if names else 0)]
     operations = tuple(
-        Operation(at, rng.choice(names), {"chance": rng.randrange(1000)}) for at in sorted(times)
+        SimulatedOperation(at, rng.choice(names), {"chance": rng.randrange(1000)}) for at in sorted(times)
     )
     kinds = tuple(simulation.faults if simulation.faults is not None else FAULTS)
     count = rng.choice((0, 1, 1, 3, 6)) if kinds else 0
@@ -85,7 +85,7 @@ def hunt(
     play: Callable[[Simulation, SimulationScript], SimulationOutcome] = simulate,
     most_runs: int = 200,
     most_s: float = 30.0,
-) -> Failure | None:
+) -> FoundFailure | None:
     """Play seeds until a rule is broken, and shrink that script. None: no rule was broken.
 
     `most_runs`, `most_s` (seconds of CPU): bounds of shrinking.
@@ -95,7 +95,7 @@ def hunt(
         outcome = play(simulation, script)
         if outcome.violations:
             short = shrink(simulation, script, outcome.rule, play=play, most_runs=most_runs, most_s=most_s)
-            return Failure(short, play(simulation, short), number)
+            return FoundFailure(short, play(simulation, short), number)
     return None
 
 

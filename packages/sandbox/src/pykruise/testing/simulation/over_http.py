@@ -30,8 +30,8 @@ from pykruise.sandbox.http_front import HttpFront
 from pykruise.testing.http import HttpSandbox
 from pykruise.testing.simulation.history import SENDER
 from pykruise.testing.simulation.network import ANSWERS, GARBAGE, GONE, NetworkFaults
-from pykruise.testing.simulation.scripts import Fault, Operation
-from pykruise.testing.simulation.store import ObservedStorage, Store
+from pykruise.testing.simulation.scripts import Fault, SimulatedOperation
+from pykruise.testing.simulation.store import ObservedStorage, SimulatedStore
 from pykruise.testing.simulation.worlds import (
     Simulation,
     SimulationOutcome,
@@ -253,7 +253,7 @@ class _Run:
         self._sandbox = sandbox
         self._simulation = simulation
         self._script = script
-        self._store = Store(sandbox.storage)
+        self._store = SimulatedStore(sandbox.storage)
         self._violations: list[Violation] = []
         self._begun = time.monotonic()
 
@@ -276,13 +276,15 @@ class _Run:
         return time.monotonic() - self._begun
 
     def _play_steps(self, life: ExitStack) -> None:
-        steps: list[tuple[float, Operation | Fault]] = [(item.at, item) for item in self._script.operations]
+        steps: list[tuple[float, SimulatedOperation | Fault]] = [
+            (item.at, item) for item in self._script.operations
+        ]
         steps += [(fault.at, fault) for fault in self._script.faults if fault.kind in ("crash", "compact")]
         for at, step in sorted(steps, key=lambda entry: entry[0]):
             self._wait_until(at)
             if self._violations:
                 return
-            if isinstance(step, Operation):
+            if isinstance(step, SimulatedOperation):
                 self._act(step)
             elif step.kind == "compact":
                 self._sandbox.run(self._compact)
@@ -295,7 +297,7 @@ class _Run:
         while self._now() < at and not self._violations:
             time.sleep(min(_STEP_S, max(0.0, at - self._now())))
 
-    def _act(self, operation: Operation) -> None:
+    def _act(self, operation: SimulatedOperation) -> None:
         action = self._simulation.actions[operation.do]
         with suppress(KubeError):
             self._sandbox.run(lambda client: action(client, rng_of(operation)))

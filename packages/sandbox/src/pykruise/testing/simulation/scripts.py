@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Fault", "Operation"]
+__all__ = ["Fault", "SimulatedOperation"]
 
 
-class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+class SimulatedOperation(msgspec.Struct, frozen=True, omit_defaults=True):
     """One operation: when (seconds), what, with which arguments."""
 
     at: float

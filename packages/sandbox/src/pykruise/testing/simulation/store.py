@@ -1,6 +1,6 @@
-"""What the API server of a simulation stores, as rules read it.
+"""The objects and writes that the API server of a simulation stores, as rules read them.
 
-every write ──▶ ObservedStorage.commit() ──▶ Store ──▶ rules: plain functions from a Store to a problem
+every write ──▶ ObservedStorage.commit() ──▶ SimulatedStore ──▶ rules: functions from it to a problem
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from pykruise.kube.values.owners import is_controlled_by
 from pykruise.sandbox.apiserver.objects.storage import StorageChange
 from pykruise.testing.simulation.history import SENDER, RecordingStorage
 
-__all__ = ["ObservedStorage", "Rule", "Rules", "Store", "Write"]
+__all__ = ["ObservedStorage", "Rule", "Rules", "SimulatedStore", "Write"]
 
 SILENT = frozenset(("events", "events.events.k8s.io", "leases.coordination.k8s.io", "nodes"))
 """Shelves whose writes no rule judges, and whose changes do not count as unrest."""
@@ -39,7 +39,7 @@ class Write(msgspec.Struct, frozen=True):
     """The object after the write; before it, if the write removed the object."""
 
 
-class Store:
+class SimulatedStore:
     """The stored objects, and all writes. Documents must not be modified."""
 
     def __init__(self, storage: "ObservedStorage") -> None:
@@ -141,7 +141,7 @@ class _Lazy(dict[str, Any]):
         return super().__iter__()
 
 
-Rule = Callable[[Store], str | None]
+Rule = Callable[[SimulatedStore], str | None]
 """A rule: returns what is wrong in one sentence; None: nothing. Its name is the name of the function."""
 
 Rules = Sequence[Rule]

@@ -31,8 +31,8 @@ from pykruise.sandbox.virtual_time import VirtualLoop
 from pykruise.testing.contents import Manifest, documents_of, put_all
 from pykruise.testing.simulation.history import SENDER
 from pykruise.testing.simulation.network import NetworkFaults, Wire
-from pykruise.testing.simulation.scripts import Fault, Operation
-from pykruise.testing.simulation.store import ObservedStorage, Rule, Store
+from pykruise.testing.simulation.scripts import Fault, SimulatedOperation
+from pykruise.testing.simulation.store import ObservedStorage, Rule, SimulatedStore
 
 __all__ = [
     "Action",
@@ -100,17 +100,17 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulationScript(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happens in one run. `seed` decides everything that the script does not name: uids, names, delays."""
+    """Events of one run. `seed` decides everything that the script does not name: uids, names, delays."""
 
     seed: int
-    operations: tuple[Operation, ...] = ()
+    operations: tuple[SimulatedOperation, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02
     """Largest time that a request takes each way, in seconds."""
 
 
 class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a script."""
+    """Result of a script."""
 
     violations: tuple[Violation, ...]
     trace: tuple[str, ...]
@@ -195,7 +195,7 @@ class _World:
     async def play(self) -> SimulationOutcome:
         self._clock = loop_clock(start=START)
         self._storage = ObservedStorage(clock=self._clock, start=START)
-        self._store = Store(self._storage)
+        self._store = SimulatedStore(self._storage)
         async with self._running():
             await self._play_steps()
             if not self._violations:
@@ -295,7 +295,7 @@ class _World:
             task.add_done_callback(self._acting.discard)
         await asyncio.sleep(max(0.0, begun + self._simulation.length_s - self._now()))
 
-    def _acts(self, operation: Operation) -> Callable[[], Coroutine[Any, Any, None]]:
+    def _acts(self, operation: SimulatedOperation) -> Callable[[], Coroutine[Any, Any, None]]:
         async def act() -> None:
             SENDER.set("user")
             with suppress(KubeError):
@@ -363,7 +363,7 @@ class _World:
         self._violations.append(Violation(rule, what, self._now()))
 
 
-def judge(rules: Iterable[Rule], store: Store, at: float) -> Iterator[Violation]:
+def judge(rules: Iterable[Rule], store: SimulatedStore, at: float) -> Iterator[Violation]:
     """Yield the rules that are broken now."""
     for rule in rules:
         name = getattr(rule, "__name__", type(rule).__name__)
@@ -375,7 +375,7 @@ def judge(rules: Iterable[Rule], store: Store, at: float) -> Iterator[Violation]
             yield Violation(name, problem, at)
 
 
-def rng_of(operation: Operation) -> random.Random:
+def rng_of(operation: SimulatedOperation) -> random.Random:
     """Return the source of chance of an operation: the same in a shorter script."""
     return random.Random(f"{operation.do} {operation.args.get('chance', 0)}")
 
