@@ -33,7 +33,7 @@ class _LoopTransport:
         return await self._inner.request(request)
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[object]:
-        """Not supported: the thread watches nothing."""
+        """The thread watches nothing, so watches are not supported."""
         raise NotImplementedError(request.path)
 
     async def close(self) -> None:

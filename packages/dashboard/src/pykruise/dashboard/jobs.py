@@ -37,7 +37,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespace: str
     name: str
     phase: str
-    """As in a RolloutRow."""
+    """See RolloutRow."""
     needs_action: bool = False
     owner_kind: str = ""
     owner: str = ""

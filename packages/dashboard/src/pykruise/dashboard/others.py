@@ -26,7 +26,7 @@ class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespace: str
     name: str
     phase: str
-    """As in a RolloutRow."""
+    """See RolloutRow."""
     needs_action: bool = False
     owner_kind: str = ""
     owner: str = ""

@@ -78,7 +78,7 @@ class PodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     container: str = ""
     """Container with the most useful log: the one that ended last, or else the first."""
     ended: str = ""
-    """How a container ended: `exit code 1, Error`."""
+    """End of a container: `exit code 1, Error`."""
     last: str = ""
     """Last lines of that container, if its status has them (terminationMessagePolicy)."""
 

@@ -227,7 +227,7 @@ class TooManyRequestsError(ApiError):
 
 
 class HeldBackError(TooManyRequestsError):
-    """Not sent: an answer to a request of the same scope requested a wait that has not ended."""
+    """A request that was not sent: an answer to a request of the same scope requested a wait that has not ended."""
 
 
 class InternalError(ApiError):

@@ -1,4 +1,4 @@
-"""Nodes of a workload's pods that say that they cannot change the resources of a pod as a whole.
+"""Nodes of a workload's pods that declare features, and not the feature that resizes a pod as a whole.
 
 pods + their nodes ──▶ undeclaring_nodes() ──▶ snapshots ──▶ ByRevision (plans/in_place.py)
 """
@@ -17,8 +17,9 @@ from pykruise.runtime.read import Mirrors
 def undeclaring_nodes(
     template: Mapping[str, Any] | None, pods: Iterable[PodView], read: Mirrors, *, settings: InPlaceSettings
 ) -> frozenset[str]:
-    """Names of nodes that declare features, but not this one. Asked only where whole pods may be resized, of a template
-    that has resources of its own. A node that declares nothing may be older than declarations: its API server decides.
+    """Return the names of nodes that declare features without this one. Nodes are read only where whole pods may be
+    resized, and only for a template with resources of its own. A node that declares nothing may be older than
+    declarations, so its API server decides.
     """
     spec = (template or {}).get("spec") or {}
     if not settings.can_resize_pods or not spec.get("resources"):

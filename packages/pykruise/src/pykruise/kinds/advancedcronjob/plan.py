@@ -286,7 +286,7 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
 
 
 def correction_of(cron: AdvancedCronJobView) -> Correction:
-    """How a person corrects what a child was made from: its template cannot be changed."""
+    """The way in which a person corrects the source of a child, because the child's template cannot be changed."""
     return Correction(again=f"AdvancedCronJob {cron.name}")
 
 

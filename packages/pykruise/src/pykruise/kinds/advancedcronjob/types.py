@@ -58,7 +58,7 @@ class AdvancedCronJobSpec(Typed, frozen=True, kw_only=True):
     """Desired state of the cron job."""
 
     concurrency_policy: Annotated[str, schema(enum=("Allow", "Forbid", "Replace"))] = ""
-    """How to treat a new job while earlier jobs still run. Allow (the default) creates it, Forbid skips it, Replace
+    """Policy for a new job while earlier jobs still run. Allow (the default) creates it, Forbid skips it, Replace
     deletes the earlier jobs first. With imageListPullJobTemplate the default is Replace.
     """
     failed_jobs_history_limit: Int32 | None = None

@@ -39,7 +39,7 @@ class Revisions(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: Sequence[RevisionView] = ()
     """Own revisions with the same meaning as the current one."""
     choice: UpdateChoice | None = None
-    """How the current revision was found, and which writes it needs; None: nothing may be written."""
+    """Choice of the current revision with the writes that it needs; None: nothing may be written."""
 
 
 def label_of(revision: RevisionView) -> str:

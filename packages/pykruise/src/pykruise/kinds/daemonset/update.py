@@ -225,8 +225,8 @@ def _begin(ws: DaemonSetWorkingSet, pods: Sequence[PodView], differences: _Diffe
 
 
 def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
-    """With surge: create the new pod of a node beside the old pod, and delete the old pod when the new one is
-    available.
+    """Update with maxSurge: create the new pod of a node beside the old pod, and delete the old pod when the new one
+    is available.
     """
     surging = 0
     at_once: list[PodView] = []

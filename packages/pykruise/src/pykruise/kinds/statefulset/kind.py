@@ -78,7 +78,7 @@ def _list_wakes(settings: StatefulSetSettings) -> Sequence[Wake]:
 
 
 def _enqueue_by_pod_name(change: Change[PodView], around: Around[StatefulSetSettings]) -> Iterable[Key]:
-    """The set that needs the name of a deleted pod, whoever owned this pod."""
+    """The set that needs the name of a deleted pod, of any owner."""
     if change.new is not None or change.old is None:
         return ()
     return _key_if_cached(Key(change.old.namespace, split_name(change.old.name)[0]), around)

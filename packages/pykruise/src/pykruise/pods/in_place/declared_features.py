@@ -21,7 +21,9 @@ UNDECLARED: Final = "its node does not declare that it changes the resources of 
 def on_node(
     how: UpdateSpec | NotInPlace, node: str, *, undeclaring: Collection[str]
 ) -> UpdateSpec | NotInPlace:
-    """How a pod on this node goes to its target. `undeclaring`: nodes that declare features, and not this one."""
+    """Return the change that brings a pod on this node to its target. `undeclaring`: nodes that declare features
+    without this one.
+    """
     if isinstance(how, UpdateSpec) and WHOLE_POD in how.resources and node in undeclaring:
         return NotInPlace(UNDECLARED)
     return how

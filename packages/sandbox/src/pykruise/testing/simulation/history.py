@@ -28,12 +28,12 @@ class Reconcile(msgspec.Struct):
     manager: str
     number: int
     at: float
-    """As of commits: seconds since 1970."""
+    """Time in seconds since 1970, as in commits."""
     known: Mapping[str, int]
     controller: str = ""
-    """Which of its controllers."""
+    """Name of the client's controller."""
     is_over: bool = False
-    """Nobody waits any more for the answers to what it sent."""
+    """Whether the reconcile has ended: it no longer waits for responses."""
 
 
 RECONCILE: ContextVar[Reconcile | None] = ContextVar("reconcile", default=None)

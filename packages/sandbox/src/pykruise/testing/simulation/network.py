@@ -55,7 +55,7 @@ STREAM_FAULTS = ("cut", "gone", "end", "garbage", "delay", "stall", "duplicate",
 
 @dataclass
 class _Left:
-    """How often a fault is still to strike."""
+    """Number of times that a fault strikes again."""
 
     fault: Fault
     count: int
@@ -77,7 +77,7 @@ class NetworkFaults:
         return self._cleared.is_set()
 
     def clear(self) -> None:
-        """From now on all goes well; connections that hang break."""
+        """Stop all faults: connections that hang are closed."""
         self._cleared.set()
 
     def hold(self, seconds: float) -> None:

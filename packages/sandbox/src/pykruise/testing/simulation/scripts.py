@@ -19,12 +19,12 @@ class SimulatedOperation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """From `at` on, the next `count` matching requests or events get this fault."""
+    """A fault: the next `count` matching requests or events after `at` get it."""
 
     at: float
     kind: str
     on: str = ""
-    """Which requests: a part of their path; empty: all."""
+    """Part of the path of the requests; empty: all requests."""
     count: int = 1
     seconds: float = 0.0
-    """How long, for faults that take time."""
+    """Seconds that the fault lasts, for faults that take time."""
