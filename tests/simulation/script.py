@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.testing.simulation.scripts import Fault, Operation
+from pykruise.testing.simulation.scripts import Fault
+from pykruise.testing.simulation.scripts import SimulatedOperation as Operation
 
 __all__ = ["FOUND", "Fault", "Operation", "Script", "from_json", "to_json"]
 

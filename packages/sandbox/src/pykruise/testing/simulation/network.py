@@ -1,9 +1,9 @@
-"""The way between a manager and the API server: slow, and as faulty as the script says.
+"""The network between an operator and the API server: slow, and as faulty as the script says.
 
 manager's Client ──▶ Wire.request(), Wire.stream() ──faults of the script──▶ LocalTransport ──▶ API server
 
-Every request travels in a task of its own, as on a network: a manager that dies or gives up does not call back
-what it has sent. A fault is used up by the first requests after its time that match it.
+Every request travels in its own task, as on a network: an operator that is killed or gives up does not recall the
+requests that it has sent. The first matching requests after a fault's time use it up.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ GONE = (
     + Answer(410, message="too old resource version: on purpose").response().body
     + b"}"
 )
-"""The event by which a watch ends whose history is gone: what it watches has to be listed again."""
+"""Event that ends a watch whose history was compacted: the client must list again."""
 
 GARBAGE = b'{"type":"ADDED","object":{"metada'
 """Half an event."""
@@ -55,43 +55,43 @@ STREAM_FAULTS = ("cut", "gone", "end", "garbage", "delay", "stall", "duplicate",
 
 @dataclass
 class _Left:
-    """Number of times that a fault strikes again."""
+    """A fault, and how often it still strikes."""
 
     fault: Fault
     count: int
 
 
 class NetworkFaults:
-    """The faults of a script that are still to come or going on, shared by all wires of a simulation."""
+    """Faults of a script that have not ended, shared by all wires of a simulation."""
 
     def __init__(self, faults: tuple[Fault, ...], *, now: Callable[[], float]) -> None:
         self._now = now
         self._left = [_Left(fault, fault.count) for fault in faults]
         self._cleared = asyncio.Event()
         self.last_arrival = 0.0
-        """When the last request that a fault holds on its way will have reached the API server."""
+        """Time at which the last request that a fault delays reaches the API server."""
 
     @property
     def is_clear(self) -> bool:
-        """Whether everything goes well from now on."""
+        """Whether no fault strikes any more."""
         return self._cleared.is_set()
 
     def clear(self) -> None:
-        """Stop all faults: connections that hang are closed."""
+        """End all faults; connections that hang break."""
         self._cleared.set()
 
     def hold(self, seconds: float) -> None:
-        """A request stays on its way for so long, also after `clear()`."""
+        """Note that a request is delayed for so many seconds, also after `clear()`."""
         self.last_arrival = max(self.last_arrival, self._now() + seconds)
 
     async def hang(self, seconds: float) -> None:
-        """Nothing happens for so long, or until all goes well."""
+        """Wait for so many seconds, or until all faults have ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._cleared.wait()
 
     def take(self, kinds: tuple[str, ...], path: str, method: str) -> Fault | None:
-        """The fault for this request or event, which is one fewer then."""
+        """Return the fault for this request or event, and use it up once; None: there is none."""
         if self.is_clear:
             return None
         now = self._now()
@@ -103,7 +103,7 @@ class NetworkFaults:
         return None
 
     def comes(self, kinds: tuple[str, ...]) -> bool:
-        """Whether any of these may still come."""
+        """Whether a fault of one of these kinds may still strike."""
         return not self.is_clear and any(left.count > 0 and left.fault.kind in kinds for left in self._left)
 
 
@@ -116,13 +116,13 @@ def _concerns(fault: Fault, path: str, method: str) -> bool:
 
 
 NO_ANSWER_S = 30.0
-"""After which a request without a limit of its own is given up, as by HttpTransport."""
+"""Seconds after which a request without its own timeout fails, as with HttpTransport."""
 
 
 class Wire:
-    """A Transport of one manager, or of webhooks. `dead`: the manager is no more; nothing leaves or reaches it.
+    """Transport of one operator, or of webhooks. `dead`: the operator was killed; nothing leaves or reaches it.
 
-    `decides`: what it sends was decided in the turn that it is sent in; webhooks are asked in other people's turns.
+    `decides`: whether a request belongs to the reconcile that sends it; webhooks are called in reconciles of others.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Wire:
         self._under_way: set[asyncio.Task[Any]] = set()
         self.dead = False
         self.held: dict[str, int] = {}
-        """Per path: the version of an event that is held back while a later one goes first."""
+        """Version of a held event by path: a later event is delivered before it."""
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
@@ -284,7 +284,7 @@ class Wire:
             yield line
 
     async def close(self) -> None:
-        """Wait for what is still under way."""
+        """Wait for requests in progress."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
