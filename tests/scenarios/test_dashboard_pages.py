@@ -547,7 +547,8 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     for name in ("first", "second"):
         hand.create(CLONE_SETS, namespace, cloneset(name, replicas=1))
     browser.open(f"{served.url}?namespace={namespace}")
-    browser.until(lambda: row_of(browser, "first") and row_of(browser, "second"))
+    # rows keep their places once both are settled
+    browser.until(lambda: all("Healthy" in row_of(browser, name) for name in ("first", "second")))
     body = browser.find("body")
     body.send_keys("/")
     assert browser.driver.switch_to.active_element.get_attribute("id") == "find"

@@ -98,4 +98,4 @@ async def test_without_kubectl_the_command_says_so(shell: Shell) -> None:
     said = await shell.run("exec", "clone/web", "--", "ls")
     # then
     assert said.code == 1
-    assert "there is no kubectl in PATH" in said.err
+    assert "exec needs kubectl, which is not in PATH" in said.err

@@ -339,4 +339,4 @@ async def test_explain_says_where_copies_are_missing_and_why(stage: Stage) -> No
     # then
     said = text(explanation, now=stage.clock())
     assert f"Secret {theirs}/{distribution.name} exists, and this distribution did not create it" in said
-    assert "rename or delete it" in said
+    assert "rename it, or delete it" in said

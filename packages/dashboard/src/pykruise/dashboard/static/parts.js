@@ -96,15 +96,16 @@ export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) |
 const LONG_WORD = 40; // characters: a longer one begins where it is, and breaks between its parts
 
 async function copied(button, text, code) {
-  const before = button.textContent;
+  const label = button.firstChild; // the page's own text node: a redraw would put it back beside a new one
+  const before = label.data;
   try {
     await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
+    label.data = "Copied";
   } catch {
     if (code) getSelection().selectAllChildren(code);
-    button.textContent = code ? "Selected" : "Not allowed";
+    label.data = code ? "Selected" : "Not allowed";
   }
-  setTimeout(() => (button.textContent = before), 2_000);
+  setTimeout(() => (label.data = before), 2_000);
 }
 
 /** A command, with a button that copies it. */
