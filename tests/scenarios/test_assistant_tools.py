@@ -223,6 +223,8 @@ async def test_a_write_is_not_even_sent(stage: Stage) -> None:
         await client.delete(CLONE_SETS, stage.namespace, "web")
     with pytest.raises(ReadOnlyError):
         await client.create(CLONE_SETS, stage.namespace, cloneset())
+    with pytest.raises(ReadOnlyError):
+        client.transport.stream(Request("POST", "/api/v1/namespaces/default/pods/web/exec"))
     assert noted.writes == []
 
 
@@ -245,6 +247,9 @@ def test_long_lists_and_texts_are_cut_with_a_count() -> None:
     result = shortened({"waits": [{"pods": pods, "words": "x" * 5_000}]})
     assert result["waits"][0]["pods"][-2:] == [f"web-{MOST_ITEMS - 1}", f"… and {1_000 - MOST_ITEMS} more"]
     assert result["waits"][0]["words"].endswith("… and 1000 more characters")
+    # and a list of objects has the count beside it
+    result = shortened({"batches": [{"fates": {}}] * (MOST_ITEMS + 7)})
+    assert (len(result["batches"]), result["omitted_batches"]) == (MOST_ITEMS, 7)
 
 
 @pytest.mark.real_time

@@ -30,8 +30,15 @@ def row_of(browser: Browser, name: str) -> str:
 
 def press(browser: Browser, title: str) -> None:
     """A button of the row of actions: it opens the question."""
-    browser.until(lambda: browser.all("#actions button"))
-    next(item for item in browser.all("#actions button") if item.text.startswith(title)).click()
+
+    def is_pressed() -> bool:
+        # `until` looks again when a redraw has replaced the buttons in between
+        button = next((item for item in browser.all("#actions button") if item.text.startswith(title)), None)
+        if button is not None:
+            button.click()
+        return button is not None
+
+    browser.until(is_pressed)
     browser.until(lambda: browser.all("dialog[open]"))
 
 

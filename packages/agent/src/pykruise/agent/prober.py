@@ -165,9 +165,8 @@ class Prober:
         finally:
             if is_exec:
                 self._execs[pod["uid"]] -= 1
-        if (
-            self._asked.get(name) is not asked
-        ):  # changed during the probe: the result may belong to another probe
+        if self._asked.get(name) is not asked:
+            # Changed during the probe: the result may belong to another probe.
             return 0.0 if name in self._asked else None
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):

@@ -68,9 +68,8 @@ def other_row(resource: Resource, document: Document) -> OtherRow:
 def _columns(resource: Resource, document: Document) -> str:
     """Return `Allowed: 1, Desired: 2`: printer columns with a plain path, without the age, which has its own column."""
     versions = named(resource.kind).versions
-    if callable(
-        versions
-    ):  # a kind that embeds templates of other kinds has a rollout, and is not listed here
+    if callable(versions):
+        # A kind that embeds templates of other kinds has a rollout, and is not listed here.
         return ""
     columns = next(version.columns for version in versions if version.name == resource.version)
     shown = ((column.name, _value(document, column)) for column in columns if column.type != "date")

@@ -51,6 +51,7 @@ from pykruise.dashboard.workload import (
 from pykruise.kinds import find, kinds, shown_as, shown_of
 from pykruise.kube.cache.cache import Cache
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ForbiddenError, KubeError
@@ -58,7 +59,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
-    EVENTS,
     NODES,
     PODS,
     REPLICA_SETS,
@@ -506,12 +506,12 @@ class _WorkloadPage(_LookedAtPage):
         namespace = self._key.namespace or "default"
         try:
             async with asyncio.timeout(ANSWERS_S):
-                listed = await client.list(EVENTS, namespace, field_selector=f"involvedObject.uid={uid}")
+                events = await list_events_about(client, uid, namespace=namespace)
         except ForbiddenError:
             return []
         except (KubeError, TimeoutError) as error:
             return [events_part([], namespace=namespace, problem=str(error) or _LATE)]
-        return [events_part([decode(raw) for raw in listed.items], namespace=namespace)]
+        return [events_part(events, namespace=namespace)]
 
 
 @cache

@@ -51,7 +51,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         return next((view for view in self.children(resource) if view.name == name), None)
 
     def as_model(self, model: type[M]) -> M:
-        """Return the object as a typed value (`pykruise-kube models`). Raises msgspec.ValidationError with the path of
+        """Return the object as a typed value, such as a msgspec Struct. Raises msgspec.ValidationError with the path of
         a field that has the wrong type.
         """
         return msgspec.convert(self.object.doc, model)

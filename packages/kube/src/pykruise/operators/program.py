@@ -27,7 +27,7 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config.kubeconfig import load
+from pykruise.kube.config.kubeconfig import SERVICE_ACCOUNT, load
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
@@ -62,8 +62,6 @@ from pykruise.runtime.operator import Operator, Work
 __all__ = ["Settings", "main", "serve"]
 
 _log = logging.getLogger(__name__)
-
-_OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 FLAGS: Final[Sequence[Flag]] = (
     text_flag(
@@ -172,7 +170,7 @@ async def serve(
 def _own_namespace() -> str:
     """Return the namespace of the pod in which this program runs; default outside of pods."""
     try:
-        return _OWN_NAMESPACE.read_text().strip() or "default"
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip() or "default"
     except OSError:
         return "default"
 

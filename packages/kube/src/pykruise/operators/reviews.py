@@ -17,7 +17,8 @@ from pykruise.kube.admission import (
     is_on_its_way_out,
 )
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules.field_errors import refusal
 from pykruise.kube.resources import Resource
 
 __all__ = ["defaulting", "validating", "webhook_configurations"]
@@ -39,7 +40,7 @@ def validating(
         if request.object is None or is_on_its_way_out(request):
             return ALLOWED
         causes = check(request.object, request.old_object)
-        return AdmissionAnswer(refusal=_refusal(request, causes)) if causes else ALLOWED
+        return AdmissionAnswer(refusal=refusal(resource, request.name, causes)) if causes else ALLOWED
 
     return _rule(resource, review, path=path or f"/validate-{resource.plural}", mutating=False)
 
@@ -108,12 +109,3 @@ def _rule(resource: Resource, review: Any, *, path: str, mutating: bool) -> Revi
         rules=(rule,),
         path=path,
     )
-
-
-def _refusal(request: AdmissionRequest, causes: Sequence[Cause]) -> ErrorStatus:
-    errors = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
-    message = f"{request.resource.kind} {request.name!r} is invalid: {errors}"
-    details = StatusDetails(
-        name=request.name, group=request.resource.group, kind=request.resource.kind, causes=tuple(causes)
-    )
-    return ErrorStatus(status="Failure", message=message, reason="Invalid", code=422, details=details)

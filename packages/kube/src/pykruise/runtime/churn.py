@@ -167,9 +167,8 @@ class ChurnBrake:
     def _count_undone(self, known: _Object, done: Sequence[Action], now: float) -> tuple[int, int]:
         """Count the creations that this reconcile has undone, and the patches that it has repeated."""
         unmade = repeated = 0
-        held_s = (
-            2 * known.wait_s
-        )  # as long as all waits so far together, since each is twice the previous one
+        # As long as all waits so far together, since each is twice the previous one.
+        held_s = 2 * known.wait_s
         for action in done:
             match action:
                 case Create():

@@ -362,9 +362,8 @@ class Reconciler:
         """
         if not plan.stages:
             return Outcome(), await self._report(owner, plan.status, at_once=at_once)
-        if (
-            plan.status is None
-        ):  # for kinds such as pods, which have thousands of reconciles: no extra task for the status
+        if plan.status is None:
+            # For kinds such as pods, which have thousands of reconciles: no extra task for the status.
             return await self._execute(view, plan), await self._report(owner, None)
         is_done = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

@@ -62,9 +62,8 @@ class ConversionProcess:
             work = loop.run_in_executor(None, _ask, self._child, body)
             try:
                 answer = await asyncio.wait_for(asyncio.shield(work), self._longest_s)
-            except (
-                BaseException
-            ):  # also when the caller was cancelled: the next caller would read this answer
+            except BaseException:
+                # Also when the caller was cancelled: the next caller would read this answer.
                 self.close()
                 await asyncio.gather(work, return_exceptions=True)
                 raise

@@ -30,6 +30,7 @@ from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.recorder import CODE
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
@@ -153,19 +154,15 @@ async def with_tries(
     if not uid or not (is_known or is_writing):
         return explanation
     try:
-        listed = await client.list(
-            EVENTS, explanation.namespace or "default", field_selector=f"involvedObject.uid={uid}"
-        )
+        events = await list_events_about(client, uid, namespace=explanation.namespace)
     except ApiError:
         return explanation
-    events = [decode(raw) for raw in listed.items]
     known = [event for event in map(refusal_of, events) if event is not None]
     if not known:
         return explanation
     latest = max(known, key=lambda refused: refused.last)
-    since = min(
-        refused.first for refused in known if refused.code == latest.code
-    )  # random names differ between attempts
+    # Random names differ between attempts.
+    since = min(refused.first for refused in known if refused.code == latest.code)
     latest = msgspec.structs.replace(latest, first=since)
     last, again = latest.last, latest.again
     if not is_known:

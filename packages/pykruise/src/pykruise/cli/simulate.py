@@ -106,6 +106,34 @@ async def run_simulate(
     Raises CommandError for invalid or unreadable input. `now`: the current time.
     """
     check_output(output)
+    result = await simulated(
+        file, target=target, changes=changes, conditions=conditions, svg=svg, now=now, reach=reach
+    )
+    say(result.text if output == "text" else rendered(result.documents, output))
+    return result.code
+
+
+class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Output of a simulation, for people and for programs."""
+
+    text: str
+    documents: list[Any]
+    """One document per simulated change or schedule."""
+    code: int
+    """Exit code."""
+
+
+async def simulated(
+    file: Path | None,
+    *,
+    target: SimulatedTarget | None = None,
+    changes: Sequence[Path],
+    conditions: Conditions,
+    svg: Path | None = None,
+    now: Instant | None = None,
+    reach: Reach = reached,
+) -> SimulationResult:
+    """Simulate without printing. Raises the errors of `run_simulate`."""
     if len(changes) > 2:
         raise CommandLineError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
@@ -122,25 +150,20 @@ async def run_simulate(
         schedules = await _read_schedules(name, documents, conditions, begin)
     if not schedules:
         given = _parse_given(source, documents, conditions)
-        return await _print_rollouts(
-            name, given, changes=changes, conditions=conditions, svg=svg, output=output, say=say
-        )
+        return await _simulate_rollouts(name, given, changes=changes, conditions=conditions, svg=svg)
     if changes or svg is not None:
         raise CommandError("--change and --svg are for rollouts, and this is a schedule")
-    _print_schedules(schedules, output, say)
-    return COMPLETE
+    return _simulate_schedules(schedules)
 
 
-async def _print_rollouts(
+async def _simulate_rollouts(
     name: str,
     given: "_Given",
     *,
     changes: Sequence[Path],
     conditions: Conditions,
     svg: Path | None,
-    output: str,
-    say: Callable[[str], None],
-) -> int:
+) -> SimulationResult:
     plays = [_play_of(given, _read_change(path), conditions) for path in changes] or [
         _play_of_creation(given, conditions)
     ]
@@ -152,18 +175,16 @@ async def _print_rollouts(
     if svg is not None:
         picture = svg_charts(list(zip(names, played, strict=True)))
         await asyncio.to_thread(svg.write_text, picture, "utf-8")
-    if output != "text":
-        documents = [
+    lines = report(names[0], played[0]) if len(played) == 1 else comparison(names, played)
+    is_stuck = any(outcome_of(item) in ("stuck", "failed", "not over") for item in played)
+    return SimulationResult(
+        text="\n".join([*lines, *_node_lines(given)]),
+        documents=[
             {"change": n, "outcome": outcome_of(p), **msgspec.to_builtins(p)}
             for n, p in zip(names, played, strict=True)
-        ]
-        say(rendered(documents, output))
-    elif len(played) == 1:
-        say("\n".join([*report(names[0], played[0]), *_node_lines(given)]))
-    else:
-        say("\n".join([*comparison(names, played), *_node_lines(given)]))
-    is_stuck = any(outcome_of(item) in ("stuck", "failed", "not over") for item in played)
-    return STUCK if is_stuck else COMPLETE
+        ],
+        code=STUCK if is_stuck else COMPLETE,
+    )
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -398,7 +419,7 @@ async def _read_live(
     return [document], None
 
 
-def _print_schedules(schedules: _Schedules, output: str, say: Callable[[str], None]) -> None:
+def _simulate_schedules(schedules: _Schedules) -> SimulationResult:
     reports: list[str] = []
     documents: list[Any] = []
     for name, given in schedules:
@@ -407,7 +428,7 @@ def _print_schedules(schedules: _Schedules, output: str, say: Callable[[str], No
             raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
         reports.append("\n".join(clock_report(name, given, played)))
         documents.append({"change": name, **msgspec.to_builtins(played)})
-    say("\n\n".join(reports) if output == "text" else rendered(documents, output))
+    return SimulationResult(text="\n\n".join(reports), documents=documents, code=COMPLETE)
 
 
 def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:

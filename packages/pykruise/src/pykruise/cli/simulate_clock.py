@@ -21,6 +21,7 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.schemas.conversion import ConversionError, convert
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.durations import short_duration
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
@@ -123,7 +124,7 @@ def short_days(seconds: float) -> str:
     days, rest = divmod(seconds, 86_400)
     if rest or not days:
         return short_duration(seconds)
-    return "1 day" if days == 1 else f"{days:.0f} days"
+    return counted(round(days), "day")
 
 
 def _group_fates(fates: Sequence[TickFate]) -> Iterator[list[TickFate]]:

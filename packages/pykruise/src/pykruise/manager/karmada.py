@@ -1,12 +1,11 @@
-"""Interpreters of the kinds for Karmada: how many replicas they want, how healthy they are, and the status of all
-clusters in one.
+"""Interpreters of the kinds for Karmada: replicas, health, and one status from the statuses of all clusters.
 
-Kind.shown ──▶ interpreters() ──▶ ResourceInterpreterCustomizations, one a kind and version
+Kind.shown ──▶ interpreters() ──▶ ResourceInterpreterCustomizations, one per kind and version
 
-Pure. Karmada has interpreters of its own for some kinds in the versions that released versions of OpenKruise store;
-these are for every version that is served, and for kinds that it does not know. Scripts are Lua 5.1 (gopher-lua), as
-those for Argo CD: health is the same (lua_health.py), so all tools agree. One that is paused is healthy: it is as it
-was asked to be.
+Pure. Karmada has built-in interpreters for some kinds, in the versions that released versions of OpenKruise store.
+These interpreters cover every served version, and kinds that Karmada does not know. The scripts are Lua 5.1
+(gopher-lua). They share the health rules with Argo CD (lua_health.py), so all tools agree. A paused object is healthy,
+because it is as requested.
 """
 
 from collections.abc import Iterator, Sequence
@@ -87,7 +86,7 @@ _NOT_SUMMED: Final = "observedGeneration"
 
 
 def interpreters() -> list[Document]:
-    """One for each kind of workload and job with counts, in each of its versions."""
+    """Return an interpreter for each kind of workload and job with counts, in each of its versions."""
     versions: dict[str, list[str]] = {}
     for resource, _ in marked_schemas():
         versions.setdefault(resource.kind, []).append(resource.version)
@@ -124,7 +123,7 @@ def _scripts(kind: Kind) -> Iterator[tuple[str, str]]:
 
 
 def _counts(kind: Kind) -> Sequence[str]:
-    """Fields of the status that are numbers of pods or nodes: of several clusters their sum counts."""
+    """Return the fields of the status that count pods or nodes. The counts of several clusters are added."""
     if kind.shown is None or kind.shown.progress is None or kind.shown.metrics is None:
         return ()
     paths = [number.path for number in kind.shown.metrics.counts.values() if isinstance(number, Count)]

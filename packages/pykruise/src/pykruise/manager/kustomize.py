@@ -1,9 +1,9 @@
-"""Kustomize's knowledge of the kinds: which lists a strategic merge patch merges, and what has a namespace.
+"""OpenAPI file for kustomize: the lists that a strategic merge patch merges, and the kinds that have a namespace.
 
 marked_schemas(), Kubernetes' facts ──▶ openapi_document() ──▶ the file of the field `openapi` of a kustomization
 
-Pure. A file of that field replaces all that kustomize knows by itself, so Kubernetes' own kinds are in it too. Of every
-type those fields alone are in it that decide how something is merged.
+Pure. The file replaces kustomize's built-in schemas, so it contains Kubernetes' own kinds too. Of each type it contains
+only the fields that decide how something is merged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from pykruise.kinds import marked_schemas
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.schemas import FieldRule, merge_keys
 from pykruise.kube.resources import Resource
-from pykruise.kube.schemas.builtin_types import fields_of
+from pykruise.kube.schemas.builtin_types import definition_of, definitions_below, fields_of
 from pykruise.kube.schemas.merged_lists import MARK
 from pykruise.kube.version import __version__
 
@@ -26,7 +26,7 @@ _OF_AN_OBJECT: Final = {"apiVersion", "kind", "metadata"}
 
 
 def openapi_document() -> Document:
-    """The file, as an OpenAPI document of version 2."""
+    """Return the file as an OpenAPI document of version 2."""
     return {
         "swagger": "2.0",
         "info": {"title": "What decides how patches are merged", "version": __version__},
@@ -42,7 +42,7 @@ def _ours() -> Iterator[tuple[str, Document]]:
 
 
 def _merging(schema: Mapping[str, Any]) -> Document | None:
-    """The part of a schema that decides merges; None: nothing does."""
+    """Return the part of a schema that decides how it is merged; None: no part does."""
     if (mark := schema.get(MARK)) is not None:
         definition, field = mark
         if not field:
@@ -61,7 +61,7 @@ def _properties(schema: Mapping[str, Any]) -> Document:
 
 
 def _item(definition: str, own: Document) -> Document:
-    """An item of that type with fields of our own beside its own."""
+    """Return an item of that type with our additional fields."""
     return {"type": "object", "properties": {**dict(_fields(definition)), **own}}
 
 
@@ -82,7 +82,7 @@ def _builtin() -> Iterator[tuple[str, Document]]:
 def _fields(definition: str) -> Iterator[tuple[str, Document]]:
     rules = merge_keys().get(definition, {})
     for name, field in sorted((fields_of(definition) or {}).items()):
-        rule, item = rules.get(name, FieldRule()), field.kind.lstrip("*[]{}")
+        rule, item = rules.get(name, FieldRule()), definition_of(field.kind)
         if field.kind.removeprefix("*").startswith("[]"):
             if rule.patch_strategy:
                 items = _reference(item) if _is_merged(item) else {"type": "object" if rule.ref else "string"}
@@ -98,19 +98,10 @@ def _fields(definition: str) -> Iterator[tuple[str, Document]]:
 def _is_merged(definition: str) -> bool:
     """Whether a field of this type, or of one below it, has a directive."""
     return any(
-        rule.patch_strategy for below in _below(definition) for rule in merge_keys().get(below, {}).values()
+        rule.patch_strategy
+        for below in definitions_below(definition)
+        for rule in merge_keys().get(below, {}).values()
     )
-
-
-def _below(definition: str) -> set[str]:
-    seen: set[str] = set()
-    waiting = [definition]
-    while waiting:
-        current = waiting.pop()
-        if current not in seen:
-            seen.add(current)
-            waiting += [field.kind.lstrip("*[]{}") for field in (fields_of(current) or {}).values()]
-    return seen
 
 
 def _directives(rule: FieldRule) -> Document:

@@ -268,9 +268,8 @@ class Manager:
     def _freeze_objects(self) -> None:
         if self._freeze_heap and not self._is_frozen:
             self._is_frozen = True
-            gc.collect(
-                1
-            )  # young objects only: a full collection would stop the loop, and most objects are frozen since `run()`
+            # Young objects only: a full collection would stop the loop, and most objects are frozen since `run()`.
+            gc.collect(1)
             gc.freeze()
 
 

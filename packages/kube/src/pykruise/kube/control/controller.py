@@ -173,9 +173,8 @@ class Controller(Generic[K]):
         task = asyncio.current_task()
         assert task is not None  # a coroutine runs in a task
         while not self._is_stopping:
-            while (
-                task.uncancel()
-            ):  # a TaskGroup of the previous reconcile may have left some (retried_task.py)
+            while task.uncancel():
+                # A TaskGroup of the previous reconcile may have left some (retried_task.py).
                 pass
             try:
                 key = await self.queue.get()

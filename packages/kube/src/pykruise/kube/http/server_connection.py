@@ -292,9 +292,8 @@ class ServerConnection(asyncio.Protocol):
         if self._body_left:
             return min(len(data), self._at + self._body_left)
         most = min(len(data), self._at + _STEP)
-        across = (self._tail + data[self._at : self._at + 3]).find(
-            HEAD_END
-        )  # a body in chunks ends this way too
+        # A body in chunks ends this way too.
+        across = (self._tail + data[self._at : self._at + 3]).find(HEAD_END)
         if across >= 0:
             return min(most, self._at + across + len(HEAD_END) - len(self._tail))
         number = data.find(HEAD_END, self._at, most)

@@ -33,6 +33,8 @@ __all__ = [
     "DecodeError",
     "Decoder",
     "decoder_for",
+    "definition_of",
+    "definitions_below",
     "fields_of",
     "go_type_of",
     "json_kind",
@@ -90,6 +92,23 @@ def fields_of(definition: str, minor: str = NEWEST_MINOR) -> Mapping[str, Builti
     """Return the fields of a definition by their JSON names; None for an unknown definition."""
     codes = _definitions(minor).get(definition)
     return None if codes is None else {name: _parse_field(code) for name, code in codes.items()}
+
+
+def definition_of(kind: str) -> str:
+    """Return the definition in a field's kind, without its list, map and pointer: `[]*T` is T."""
+    return kind.lstrip("*[]{}")
+
+
+def definitions_below(definition: str) -> set[str]:
+    """Return this definition and all that its fields refer to, directly or not."""
+    seen: set[str] = set()
+    waiting = [definition]
+    while waiting:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            waiting += [definition_of(field.kind) for field in (fields_of(current) or {}).values()]
+    return seen
 
 
 @cache

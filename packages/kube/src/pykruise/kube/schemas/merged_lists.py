@@ -1,16 +1,16 @@
-"""Open parts of a CRD that hold Kubernetes' own types: which of their lists are merged by key.
+"""Schemas for the parts of a CRD that hold Kubernetes' own types, with the lists that are merged by key.
 
-Kubernetes' facts ──▶ merging_object("io.k8s.api.core.v1.PodTemplateSpec") ──▶ a schema, open everywhere, that names
-                 └──▶ merging_list("io.k8s.api.core.v1.PodSpec", "volumes")    the merged lists and the way to them
+Kubernetes' facts ──▶ merging_object("io.k8s.api.core.v1.PodTemplateSpec") ──▶ an open schema that names the merged
+                 └──▶ merging_list("io.k8s.api.core.v1.PodSpec", "volumes")    lists and the fields that lead to them
 
-Pure. With such a schema server-side apply takes each container of a template for itself, as it does in a Deployment;
-without, the list has one owner, and an applier replaces it whole.
+Pure. With such a schema, server-side apply merges the containers of a template one by one, as in a Deployment. Without
+it, the list has one owner, and an applier replaces the whole list.
 
-Nothing that was stored may be refused or changed for it, so
+The schema must not reject or change stored objects. Therefore
 
-- everything else stays open, and null stays allowed where the way to a list is;
-- a key has the default that Go writes for an absent one, an empty string, and is not required;
-- lists stay whole in which Kubernetes takes a key twice (`LEFT_WHOLE`): a CRD cannot allow that.
+- all other fields stay open, and fields that lead to a list may be null;
+- a key is not required, and its default is the empty string, which Go writes for an absent key;
+- a list stays atomic (`LEFT_WHOLE`) if Kubernetes accepts the same key twice in it, because a CRD cannot allow that.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -20,14 +20,14 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.schemas import FieldRule, merge_keys
 from pykruise.kube.schemas import descriptions
-from pykruise.kube.schemas.builtin_types import fields_of
+from pykruise.kube.schemas.builtin_types import definition_of, definitions_below, fields_of
 
 __all__ = ["LEFT_WHOLE", "MARK", "MERGED", "map_lists", "merging_list", "merging_object", "without_marks"]
 
 _CORE: Final = "io.k8s.api.core.v1"
 
 MARK: Final = "x-pykruise-type"
-"""The type that a schema of this module is of, and the field of a list; no definition has it (`without_marks`)."""
+"""Type that a schema of this module describes, and the field of a list. `without_marks` removes it from CRDs."""
 
 MERGED: Final[Mapping[str, Set[str]]] = {
     f"{_CORE}.PodSpec": {
@@ -41,7 +41,7 @@ MERGED: Final[Mapping[str, Set[str]]] = {
     f"{_CORE}.Container": {"volumeDevices", "volumeMounts"},
     f"{_CORE}.EphemeralContainer": {"volumeDevices", "volumeMounts"},
 }
-"""Lists of templates that are merged: Kubernetes refuses a pod with one key twice in them."""
+"""Merged lists of templates: Kubernetes rejects a pod that has the same key twice in one of them."""
 
 _REPEATED_VARIABLE: Final = "a container may have a variable twice; the last counts"
 _PROTOCOL: Final = (
@@ -63,16 +63,16 @@ LEFT_WHOLE: Final[Mapping[tuple[str, str], str]] = {
     (f"{_CORE}.ResourceRequirements", "claims"): "a container may make several requests of one claim",
     ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "ownerReferences"): "a template has no owner",
 }
-"""Lists that Kubernetes merges and templates do not, with the reason."""
+"""Lists that Kubernetes merges and templates do not merge, with the reason."""
 
 
 def merging_object(definition: str) -> Document:
-    """The schema of an object of this type, open, with the merged lists below it. What has it describes it."""
+    """Return the open schema of an object of this type with the merged lists below it, without a description."""
     return {**_object(definition, nullable=True), MARK: [definition, ""]}
 
 
 def merging_list(definition: str, field: str) -> Document:
-    """The schema of the list that this type has as `field`, merged. What has it describes it."""
+    """Return the schema of the merged list in `field` of this type, without a description."""
     rule = merge_keys()[definition][field]
     items = _object(rule.ref, nullable=False)
     for key in rule.list_map_keys:
@@ -89,7 +89,7 @@ def merging_list(definition: str, field: str) -> Document:
 
 
 def without_marks(schema: Document) -> Document:
-    """The schema as a definition has it."""
+    """Return the schema as it appears in a CRD."""
     result = {name: value for name, value in schema.items() if name != MARK}
     for part in ("items", "additionalProperties"):
         if isinstance(result.get(part), dict):
@@ -100,18 +100,11 @@ def without_marks(schema: Document) -> Document:
 
 
 def map_lists(definition: str) -> Iterator[tuple[str, str]]:
-    """Lists that Kubernetes merges by key, in this type and below it, each as its type and field."""
-    seen: set[str] = set()
-    waiting = [definition]
-    while waiting:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for field, rule in merge_keys().get(current, {}).items():
+    """Yield the lists that Kubernetes merges by key, in this type and below it, each as its type and field."""
+    for below in definitions_below(definition):
+        for field, rule in merge_keys().get(below, {}).items():
             if rule.list_type == "map":
-                yield current, field
-        waiting += [_item_of(field.kind) for field in (fields_of(current) or {}).values()]
+                yield below, field
 
 
 def _object(definition: str, *, nullable: bool) -> Document:
@@ -133,21 +126,16 @@ def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tup
             )
             yield name, {**merging_list(definition, name), **_text(text)}
         elif rules.get(name, FieldRule()).of == "" and _leads_to_merged(field.kind):
-            text = f"{_short(_item_of(field.kind))}; other fields are kept as they are."
-            yield name, {**merging_object(_item_of(field.kind)), **_text(text)}
+            text = f"{_short(definition_of(field.kind))}; other fields are kept as they are."
+            yield name, {**merging_object(definition_of(field.kind)), **_text(text)}
 
 
 @cache
 def _leads_to_merged(kind: str) -> bool:
     """Whether an object of this kind, not a list or map of them, has merged lists below it."""
-    if kind.removeprefix("*") != _item_of(kind):
+    if kind.removeprefix("*") != definition_of(kind):
         return False
-    return any(field in MERGED.get(owner, ()) for owner, field in map_lists(_item_of(kind)))
-
-
-def _item_of(kind: str) -> str:
-    """The type of a field without what is around it: `[]*T` is T."""
-    return kind.lstrip("*[]{}")
+    return any(field in MERGED.get(owner, ()) for owner, field in map_lists(definition_of(kind)))
 
 
 def _short(definition: str) -> str:

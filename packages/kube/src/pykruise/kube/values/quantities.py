@@ -140,9 +140,8 @@ def _as_text(value: str | int | float) -> str:
     return value.strip() if isinstance(value, str) else repr(value)
 
 
-@remember(
-    entries=4_096, longest=64
-)  # the same few amounts are in every pod, and are read several times per write
+# The same few amounts are in every pod, and are read several times per write.
+@remember(entries=4_096, longest=64)
 def _parse_remembered(text: str) -> Quantity:
     return _parse(text)
 

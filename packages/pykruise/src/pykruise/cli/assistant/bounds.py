@@ -16,17 +16,31 @@ MOST_TEXT: Final = 20_000
 
 
 def shortened(value: Any) -> Any:
-    """The document with long lists and texts cut. A list of texts ends with `… and 950 more`."""
+    """Return the document with long lists and texts cut.
+
+    A list of texts ends with `… and 950 more`. Beside another list, such as `batches`, the field `omitted_batches` has
+    the number of items that are left out.
+    """
     if isinstance(value, str):
         return shortened_text(value)
     if isinstance(value, dict):
-        return {name: shortened(part) for name, part in value.items()}
+        result = {name: shortened(part) for name, part in value.items()}
+        return result | {
+            f"omitted_{name}": count for name, part in value.items() if (count := _omitted(part))
+        }
     if not isinstance(value, list):
         return value
     kept = [shortened(item) for item in value[:MOST_ITEMS]]
-    if len(value) > MOST_ITEMS and all(isinstance(item, str) for item in kept):
+    if len(value) > MOST_ITEMS and all(isinstance(item, str) for item in value):
         kept.append(f"… and {len(value) - MOST_ITEMS} more")
     return kept
+
+
+def _omitted(value: Any) -> int:
+    """Return the number of items that `shortened` leaves out of a list without a text that says so."""
+    if not isinstance(value, list) or all(isinstance(item, str) for item in value):
+        return 0
+    return max(len(value) - MOST_ITEMS, 0)
 
 
 def shortened_text(text: str, limit: int = MOST_CHARACTERS) -> str:

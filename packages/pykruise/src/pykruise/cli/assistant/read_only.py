@@ -3,6 +3,8 @@
 Request ──▶ is_read() ──▶ the inner transport | ReadOnlyError
 """
 
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from pykruise.cli.errors import CommandError
@@ -20,9 +22,17 @@ class ReadOnlyTransport(WrappedTransport):
     """Sends reads, dry runs and reviews of the caller's own rights; raises ReadOnlyError for everything else."""
 
     async def request(self, request: Request, /) -> Response:
-        if not is_read(request):
-            raise ReadOnlyError(f"{request.method} {request.path} was not sent: this server only reads")
+        _check(request)
         return await super().request(request)
+
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        _check(request)
+        return super().stream(request)
+
+
+def _check(request: Request) -> None:
+    if not is_read(request):
+        raise ReadOnlyError(f"{request.method} {request.path} was not sent: this server only reads")
 
 
 def is_read(request: Request) -> bool:

@@ -60,10 +60,10 @@ from pykruise.cli.plan import (
     without_built_in,
 )
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.object_events import last_time_of, list_events_about
 from pykruise.kube.client.recorder import CODE
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.documents import Document, annotations_of, decode
-from pykruise.kube.resources import EVENTS
+from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.schemas.descriptions import of_fields
 from pykruise.kube.schemas.releases import NEWEST_MINOR
 from pykruise.manager.doctor.findings import FindingLevel
@@ -242,7 +242,7 @@ async def simulate_rollout(session: ToolSession, arguments: SimulateArguments) -
     """Course of a rollout, job or schedule in virtual time."""
     if not 1 <= arguments.nodes <= MOST_NODES:
         raise CommandError(f"nodes: {arguments.nodes} is not between 1 and {MOST_NODES}")
-    from pykruise.cli.simulate import COMPLETE, Conditions, run_simulate
+    from pykruise.cli.simulate import COMPLETE, Conditions, simulated
 
     conditions = Conditions(
         pods_ready_after=arguments.pods_ready_after,
@@ -253,30 +253,14 @@ async def simulate_rollout(session: ToolSession, arguments: SimulateArguments) -
         kubernetes=arguments.kubernetes or NEWEST_MINOR,
         lasts=arguments.runs_for,
     )
-    printed: dict[str, list[str]] = {"text": [], "json": []}
     with tempfile.TemporaryDirectory() as folder:
         file = _write_manifest(Path(folder), "manifest.yaml", arguments.manifest)
         changes = [
             _write_manifest(Path(folder), f"change-{number}.yaml", change)
             for number, change in enumerate(arguments.changes, start=1)
         ]
-        codes = [
-            await run_simulate(
-                file,
-                changes=changes,
-                conditions=conditions,
-                svg=None,
-                output=output,
-                say=lines.append,
-                now=session.clock(),
-            )
-            for output, lines in printed.items()
-        ]
-    return SimulateAnswer(
-        text="\n".join(printed["text"]),
-        is_complete=all(code == COMPLETE for code in codes),
-        simulation=msgspec.json.decode("".join(printed["json"])),
-    )
+        result = await simulated(file, changes=changes, conditions=conditions, now=session.clock())
+    return SimulateAnswer(text=result.text, is_complete=result.code == COMPLETE, simulation=result.documents)
 
 
 def _write_manifest(folder: Path, name: str, text: str) -> Path:
@@ -309,10 +293,7 @@ async def read_events(session: ToolSession, arguments: EventsArguments) -> Event
     async with _select(session, arguments.target, arguments.namespace) as (kubectl, info):
         client = await kubectl.client()
         uid = info.document["metadata"].get("uid", "")
-        listed = await client.list(
-            EVENTS, info.namespace or "default", field_selector=f"involvedObject.uid={uid}"
-        )
-    rows = sorted((_event_row(decode(raw)) for raw in listed.items), key=lambda row: row.last)
+        rows = [_event_row(event) for event in await list_events_about(client, uid, namespace=info.namespace)]
     kept = rows[-MOST_ITEMS:]
     return EventsAnswer(
         text="\n".join(f"{row.last}  {row.type}  {row.reason}  {row.message}" for row in kept)
@@ -324,14 +305,13 @@ async def read_events(session: ToolSession, arguments: EventsArguments) -> Event
 
 def _event_row(event: Document) -> EventRow:
     series = event.get("series") or {}
-    last = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime") or ""
     return EventRow(
         type=str(event.get("type") or ""),
         reason=str(event.get("reason") or ""),
         message=str(event.get("message") or ""),
         count=int(event.get("count") or series.get("count") or 1),
         first=str(event.get("firstTimestamp") or event.get("eventTime") or ""),
-        last=str(last),
+        last=last_time_of(event),
         source=str((event.get("source") or {}).get("component") or event.get("reportingComponent") or ""),
         code=annotations_of(event).get(CODE, ""),
     )

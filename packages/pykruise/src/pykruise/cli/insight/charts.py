@@ -44,9 +44,8 @@ def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
             else [
                 row("new", lambda sample: sample.revisions.get(played.target, 0), max),
                 row("older", lambda sample: sample.total - sample.revisions.get(played.target, 0), max),
-                row(
-                    "available", lambda sample: sample.available, min
-                ),  # the minimum, so that no dip is hidden in its column
+                # The minimum, so that no dip is hidden in its column.
+                row("available", lambda sample: sample.available, min),
             ]
         ),
         *(row(subset[:9], partial(_in_subset, subset), max) for subset in _find_subsets(played)),

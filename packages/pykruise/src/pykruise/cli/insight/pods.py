@@ -174,9 +174,8 @@ def _own_waits(sight: PodSight) -> Iterator[Wait]:
     elif sight.disruption and pod.has_ready_condition and not _allowed_disruptions(sight.disruption[0]):
         words = f"PodDisruptionBudget {names[0]} allows no eviction of its pods now"
         yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,))
-    if (
-        sight.budget is None or pod.name not in sight.budget.pods
-    ):  # otherwise the budget's explanation has the cause
+    if sight.budget is None or pod.name not in sight.budget.pods:
+        # Otherwise the budget's explanation has the cause.
         cause = cause_of(sight.document, pod, now=sight.now, correction=OF_THE_WORKLOAD)
         if cause is not None:
             yield wait_of(cause, pod.name)

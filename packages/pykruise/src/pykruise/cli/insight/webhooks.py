@@ -11,11 +11,11 @@ from typing import Final
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME
 from pykruise.cli.insight.explaining import Wait
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
-from pykruise.kube.resources import EVENTS
 from pykruise.kube.version import SANDBOX_BUILD
 from pykruise.pods.reasons import Code
 
@@ -58,13 +58,9 @@ def unreviewed() -> Wait:
 async def events_about(client: Client, namespace: str, uid: str) -> list[Document]:
     """Return events about the object with this UID, oldest first; empty when the user may not read them."""
     try:
-        listed = await client.list(EVENTS, namespace)
+        return await list_events_about(client, uid, namespace=namespace)
     except (ForbiddenError, NotFoundError):
         return []
-    about = [
-        event for event in map(decode, listed.items) if (event.get("involvedObject") or {}).get("uid") == uid
-    ]
-    return sorted(about, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
 
 
 def fresh_warnings(

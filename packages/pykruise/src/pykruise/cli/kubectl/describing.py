@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import orjson
-
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.getting import table
 from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of
@@ -23,9 +21,9 @@ from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import status_of
 from pykruise.kinds import shown_of
+from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
-from pykruise.kube.resources import EVENTS
 
 BATCH: Final = "rollouts.kruise.io/rollout-batch-id"
 REVISION: Final = "rollouts.kruise.io/rollout-id"
@@ -75,13 +73,9 @@ async def _list_events(session: Session, info: Info) -> list[Document]:
     client = await session.client()
     uid = info.document["metadata"].get("uid", "")
     try:
-        listed = await client.list(
-            EVENTS, info.namespace or "default", field_selector=f"involvedObject.uid={uid}"
-        )
+        return await list_events_about(client, uid, namespace=info.namespace)
     except KubeError:
         return []
-    events = [orjson.loads(bytes(raw)) for raw in listed.items]
-    return sorted(events, key=lambda entry: str(entry.get("lastTimestamp") or entry.get("eventTime") or ""))
 
 
 def describe_lines(

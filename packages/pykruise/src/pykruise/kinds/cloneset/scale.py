@@ -216,9 +216,8 @@ def _list_partings(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[Parting
     waiting = _sort_by_name(ws.pre_deleting)
     # These pods are already out of service, so no budget applies.
     yield part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
-    specified = _sort_by_name(
-        ws.to_delete
-    )  # pods in PreparingDelete do not serve, so they cost no budget again
+    # Pods in PreparingDelete do not serve, so they cost no budget again.
+    specified = _sort_by_name(ws.to_delete)
     if specified:
         yield part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
     elif not waiting:  # otherwise a later plan handles the surplus, when these pods no longer exist

@@ -90,9 +90,8 @@ def status_of(
         collision_count=collision_count,
         label_selector=str(selector_from(msgspec.to_builtins(ws.spec.selector))),
     )
-    kept = without(
-        stored.conditions or (), SELECTOR_MISMATCH
-    )  # this code runs only when there is no mismatch
+    # This code runs only when there is no mismatch.
+    kept = without(stored.conditions or (), SELECTOR_MISMATCH)
     conditions = with_failures(kept, failures, now=ws.now)
     conditions = _set_progressing(conditions, status, stored, ws.spec, now=ws.now)
     conditions = with_waiting(conditions, waiting, now=ws.now)

@@ -143,9 +143,8 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     elif name in snapshot.unread:
         verdicts.fail(GET_FAILED, name, Reason(Code.WRITE_FAILED, snapshot.unread[name]))
         verdicts.look_again(READ_AGAIN_S)
-    elif (
-        copy is not None and not copy.content
-    ):  # it has just changed or been deleted; an event will report it
+    elif copy is not None and not copy.content:
+        # It has just changed or been deleted; an event will report it.
         verdicts.look_again(READ_AGAIN_S)
     elif copy is not None and copy.content == view.content:
         verdicts.succeeded += 1

@@ -18,7 +18,14 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
-from pykruise.plans.views import BY_NAME_PREFIX, BY_SIDECARSET, NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
+from pykruise.plans.views import (
+    BY_NAME_PREFIX,
+    BY_SIDECARSET,
+    NAMESPACE_VIEWS,
+    POD_VIEWS,
+    REVISION_VIEWS,
+    NamespaceView,
+)
 from pykruise.plans.workloads import without_ghosts
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.view.names import LONGEST_REVISION_OWNER
@@ -154,12 +161,20 @@ def _find_selected_pods(view: SidecarSetView, read: Read[SidecarSetSettings]) ->
         return []
     pods = [
         SelectedPod(pod=pod, namespace_labels=namespace.labels)
-        for namespace in read.all(NAMESPACE_VIEWS)
+        for namespace in _find_namespaces(view, read)
         if view.selects_namespace(namespace.name, namespace.labels)
         for pod in selected_pods(view.selector, namespace.name, read)
         if pod.is_active
     ]
     return sorted(pods, key=lambda selected: (selected.pod.namespace, selected.pod.name))
+
+
+def _find_namespaces(view: SidecarSetView, read: Read[SidecarSetSettings]) -> Iterable[NamespaceView]:
+    """Return the namespaces that the SidecarSet names; all namespaces when it names none."""
+    if not view.named_namespaces:
+        return read.all(NAMESPACE_VIEWS)
+    named = (read.get(NAMESPACE_VIEWS, Key("", name)) for name in view.named_namespaces)
+    return [namespace for namespace in named if namespace is not None]
 
 
 def _find_refusal(view: SidecarSetView, read: Read[SidecarSetSettings]) -> UpgradeRefusal | None:

@@ -55,9 +55,8 @@ def _check_binding(authorizer: Authorizer, call: Call, doc: Document) -> None:
         return
     rules = authorizer.role_rules(kind, call.namespace, wanted)
     if rules is None:
-        raise not_found(
-            call.entry.resource, wanted
-        )  # as apiserver: the name is the role's, the kind is the binding's
+        # As apiserver: the name is the role's, the kind is the binding's.
+        raise not_found(call.entry.resource, wanted)
     _check_held(authorizer, call, name, rules)
 
 

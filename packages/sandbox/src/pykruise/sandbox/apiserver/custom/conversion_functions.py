@@ -26,9 +26,8 @@ class ConversionFunctions:
         storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
         asks_webhook = (spec.get("conversion") or {}).get("strategy") == "Webhook"
         recorded = set((crd.get("status") or {}).get("storedVersions") or ())
-        is_plain = version == storage and recorded <= {
-            storage
-        }  # otherwise some objects may be stored in the other version
+        # Otherwise some objects may be stored in the other version.
+        is_plain = version == storage and recorded <= {storage}
         if is_plain or asks_webhook or (group, kind) not in self._table:
             return None
         return _FunctionConverter(self._table, stored=f"{group}/{storage}", served=f"{group}/{version}")
