@@ -5,7 +5,7 @@ SidecarSetView + Read ──▶ snapshot() ──▶ SidecarSetSnapshot ──�
 The snapshot selects the managed pods, so that every later stage uses the same pods.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
@@ -96,7 +96,7 @@ class SidecarSetSnapshot(Judged, frozen=True, kw_only=True):
     pods: Sequence[ManagedPod] = ()
     """Managed pods, sorted by namespace and name."""
     selected: Sequence[SelectedPod] = ()
-    """Active pods that it selects, by namespace and name: managed pods, and pods without its sidecars."""
+    """Active pods that it selects and does not manage, sorted by namespace and name."""
     canaries: tuple[str, ...] = ()
     """SidecarSets that are canaries of this one, by name."""
     revisions: Sequence[RevisionView] = ()
@@ -141,7 +141,7 @@ async def snapshot(view: SidecarSetView, read: Read[SidecarSetSettings]) -> Side
     return SidecarSetSnapshot(
         sidecarset=view,
         pods=sorted(managed, key=lambda pod: (pod.pod.namespace, pod.pod.name)),
-        selected=_find_selected_pods(view, read),
+        selected=_find_unmanaged_pods(view, read, managed={pod.pod.uid for pod in managed}),
         canaries=canaries_of(view, read.by_index(SIDECAR_SET_VIEWS, BY_BASE, view.name)),
         revisions=sorted_revisions(own),
         other_revisions=others,
@@ -156,7 +156,10 @@ def canaries_of(view: SidecarSetView, sets: Iterable[SidecarSetView]) -> tuple[s
     return tuple(sorted(other.name for other in sets if other.base == view.name))
 
 
-def _find_selected_pods(view: SidecarSetView, read: Read[SidecarSetSettings]) -> list[SelectedPod]:
+def _find_unmanaged_pods(
+    view: SidecarSetView, read: Read[SidecarSetSettings], *, managed: Set[str]
+) -> list[SelectedPod]:
+    """Return the selected pods whose UID is not in `managed`: in most clusters few pods, or none."""
     if view.selector is None:
         return []
     pods = [
@@ -164,7 +167,7 @@ def _find_selected_pods(view: SidecarSetView, read: Read[SidecarSetSettings]) ->
         for namespace in _find_namespaces(view, read)
         if view.selects_namespace(namespace.name, namespace.labels)
         for pod in selected_pods(view.selector, namespace.name, read)
-        if pod.is_active
+        if pod.uid not in managed and pod.is_active
     ]
     return sorted(pods, key=lambda selected: (selected.pod.namespace, selected.pod.name))
 
