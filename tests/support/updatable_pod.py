@@ -174,6 +174,9 @@ class PaperPod:
     def write(self, *patches: PodPatch) -> None:
         """Take patches as the API server does: a subresource lets only its own part through."""
         for patch in patches:
+            if patch.is_dry_run:
+                self.subresources.append(f"{patch.subresource}?dryRun")
+                continue
             merged = apply_strategic_merge(self.document, patch.body, definition=POD)
             match patch.subresource:
                 case "status":

@@ -188,7 +188,10 @@ def test_a_resize_takes_the_pod_out_of_service_only_if_it_restarts_the_container
     pod = PaperPod(pod_document(resizable(*POLICIES)))
     spec = UpdateSpec(revision="web-new", resources={"c1": {"limits": {resource: amount}}})
     assert takes_out_of_service(pod.view(), spec, settings=SCALING) is leaves
-    assert begin(pod, spec, settings=SCALING) == (["status"] if leaves else []) + ["resize", ""]
+    assert begin(pod, spec, settings=SCALING) == (["resize?dryRun", "status"] if leaves else []) + [
+        "resize",
+        "",
+    ]
 
 
 def test_a_grace_period_comes_between_leaving_service_and_the_change() -> None:
@@ -470,9 +473,11 @@ def test_a_second_batch_of_resources_alone_is_carried_out() -> None:
     """inplace-update case 38, pitfall 4"""
     # given
     amounts = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
-    pod = PaperPod(pod_document(container("c1", priority=1), container("c2", priority=0, resources=amounts)))
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    second = container("c2", priority=0, resources=amounts, resizePolicy=policy)
+    pod = PaperPod(pod_document(container("c1", priority=1), second))
     spec = UpdateSpec(revision="web-new", images={"c1": "c1:v2"}, resources={"c2": {"limits": {"cpu": "2"}}})
-    begin(pod, spec, settings=SCALING)
+    assert begin(pod, spec, settings=SCALING) == ["resize?dryRun", "status", ""]
     pod.restarts("c1")
     # when
     result = go_on(pod, settings=SCALING)
@@ -482,6 +487,51 @@ def test_a_second_batch_of_resources_alone_is_carried_out() -> None:
     assert "has not given container c2 its resources" in waits(pod, settings=SCALING).because
     pod.status_of("c2")["resources"] = copy.deepcopy(pod.spec_of("c2")["resources"])
     completes(pod, settings=SCALING)
+
+
+@pytest.mark.parametrize("grace_s", [0, 30])
+def test_resources_that_restart_nothing_change_before_the_pod_leaves_service_whatever_batch_they_are_of(
+    grace_s: int,
+) -> None:
+    # given
+    amounts = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+    second = container("c2", priority=0, resources=amounts)
+    pod = PaperPod(pod_document(container("c1", priority=1), second))
+    spec = UpdateSpec(
+        revision="web-new",
+        images={"c1": "c1:v2"},
+        resources={"c2": {"limits": {"cpu": "2"}}},
+        grace_seconds=grace_s,
+    )
+    # when
+    writes = begin(pod, spec, settings=SCALING)
+    # then
+    assert writes == ["resize", "status", ""]
+    assert pod.spec_of("c2")["resources"]["limits"] == {"cpu": "2"}
+    # when the grace period is over
+    if grace_s:
+        assert "resize" not in [write.subresource for write in go_on(pod, after=31, settings=SCALING).writes]
+    pod.restarts("c1")
+    # then the update is complete as soon as the resources are in force
+    assert "has not given container c2 its resources" in waits(pod, after=40, settings=SCALING).because
+    pod.status_of("c2")["resources"] = copy.deepcopy(pod.spec_of("c2")["resources"])
+    completes(pod, settings=SCALING)
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_dry_run_and_the_first_write_after_it_need_the_same_pod(reported: bool) -> None:
+    # given a container whose image the status reports, or not yet
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    amounts = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+    pod = PaperPod(pod_document(container("c1", resources=amounts, resizePolicy=policy)))
+    if not reported:
+        pod.status_of("c1")["imageID"] = ""
+    spec = UpdateSpec(revision="web-new", images={"c1": "c1:v2"}, resources={"c1": {"limits": {"cpu": "2"}}})
+    # when
+    writes = start(pod.view(), spec, labels={}, now=NOW, settings=SCALING)
+    # then
+    assert [write.is_dry_run for write in writes] == [True, False, False, False]
+    assert [write.checked for write in writes] == [not reported, not reported, False, False]
 
 
 def test_what_an_unfinished_update_owes_is_part_of_the_next_one() -> None:

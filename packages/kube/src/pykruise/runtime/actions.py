@@ -44,6 +44,10 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True, tag="patch"):
     subresource: str = ""
     uid: str = ""
     resource_version: str = ""
+    is_dry_run: bool = False
+    """Whether the API server only checks the patch and stores nothing. A chain begins with such a patch if the API
+    server may refuse a later write of the chain, and the writes before that one would have to be undone.
+    """
 
 
 class Delete(msgspec.Struct, frozen=True, kw_only=True, tag="delete"):
@@ -69,6 +73,7 @@ def patch_object(
     patch_type: PatchType = PatchType.MERGE,
     subresource: str = "",
     unchanged: bool = False,
+    is_dry_run: bool = False,
 ) -> Patch:
     """Return a patch of exactly this object. `unchanged`: only if its resourceVersion is still the same."""
     return Patch(
@@ -79,6 +84,7 @@ def patch_object(
         subresource=subresource,
         uid=seen.uid,
         resource_version=str(seen.resource_version) if unchanged else "",
+        is_dry_run=is_dry_run,
     )
 
 

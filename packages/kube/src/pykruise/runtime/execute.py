@@ -170,7 +170,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a plan's execution."""
 
     done: tuple[Action, ...] = ()
-    """Writes that took effect."""
+    """Writes that took effect; dry runs have none."""
     failure: Failure | None = None
     """The first failed write that is a fault; a stale one only when there is no other."""
     failures: tuple[Failure, ...] = ()
@@ -332,7 +332,8 @@ class Executor:
                     said_so = msgspec.structs.replace(note, message=message, code=failure.reason.code)
                     run.notes.append((subject, said_so))
                 return
-            run.done.append(action)
+            if not (isinstance(action, Patch) and action.is_dry_run):
+                run.done.append(action)
             run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]
 
     async def _write(self, action: Action, *, priority: int) -> str:
@@ -413,6 +414,7 @@ class Executor:
                 subresource=action.subresource,
                 uid=action.uid,
                 priority=priority,
+                dry_run=action.is_dry_run,
             )
         except ApiError as error:
             # The cache is stale, or the server failed after it had written: in both cases the next plan needs the

@@ -68,14 +68,16 @@ def update_steps(
     the pod's resourceVersion, like writes that the engine has marked `checked`.
     """
     last = len(writes) - 1
+    # After the first real write of its own chain, the resourceVersion is no longer the planned one.
+    first = next((number for number, write in enumerate(writes) if not write.is_dry_run), 0)
     return tuple(
         Step(
-            # After the first write of its own chain, the resourceVersion is no longer the planned one.
             action=pod_patch(
                 pod,
                 write.body,
                 subresource=write.subresource,
-                unchanged=(write.checked or unchanged) and number == 0,
+                unchanged=(write.checked or unchanged) and number <= first,
+                is_dry_run=write.is_dry_run,
             ),
             because=write.because,
             done=done if number == last else None,

@@ -75,9 +75,18 @@ def pod_patch(
     patch_type: PatchType = PatchType.STRATEGIC,
     subresource: str = "",
     unchanged: bool = False,
+    is_dry_run: bool = False,
 ) -> Patch:
     """Return a patch of exactly this pod. `unchanged`: only if its resourceVersion is still the same."""
-    return patch_object(PODS, pod, body, patch_type=patch_type, subresource=subresource, unchanged=unchanged)
+    return patch_object(
+        PODS,
+        pod,
+        body,
+        patch_type=patch_type,
+        subresource=subresource,
+        unchanged=unchanged,
+        is_dry_run=is_dry_run,
+    )
 
 
 def pod_chain(pod: PodView, *steps: Step) -> Chain:

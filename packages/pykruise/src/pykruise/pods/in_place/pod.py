@@ -138,6 +138,8 @@ class PodPatch(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     subresource: Literal["", "status", "resize"] = ""
     checked: bool = False
+    is_dry_run: bool = False
+    """Whether the API server only checks the patch, because it could refuse it after the pod has left service."""
 
 
 def running_containers(pod: UpdatablePod) -> list[ContainerFacts]:

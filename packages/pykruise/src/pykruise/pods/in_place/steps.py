@@ -99,8 +99,8 @@ def start(
     settings: InPlaceSettings,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[PodPatch, ...]:
-    """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed. A resize that
-    restarts nothing comes before not-ready, since the API server may refuse it.
+    """Writes that begin an update of the pod, in order: not-ready, resize and pod, each only if needed. The API server
+    may refuse a resize, so a pod does not leave service before the API server has accepted it (_ask_for_resize).
 
     `labels` name the target revision in the form that the kind writes. `metadata`: further labels and annotations for
     the same write (the lifecycle state). Changes that an earlier unfinished update left open are included.
@@ -110,8 +110,11 @@ def start(
     state = _make_state(pod, wanted, now=now, settings=settings)
     is_disruptive = _restarts_any(pod, wanted)
     writes: list[PodPatch] = []
-    if is_disruptive and keys.IN_PLACE_READY in pod.readiness_gates:
-        writes.append(_make_not_ready_patch(pod, now=now))
+    if is_disruptive:
+        asks, wanted = _ask_for_resize(pod, wanted, settings)
+        writes += asks
+        if keys.IN_PLACE_READY in pod.readiness_gates:
+            writes.append(_make_not_ready_patch(pod, now=now))
     extra = {**(metadata or {}), "labels": {**labels, **((metadata or {}).get("labels") or {})}}
     if spec.grace_seconds > 0 and is_disruptive:
         annotations = {
@@ -122,13 +125,29 @@ def start(
         body = {"metadata": merged_metadata(extra, {"annotations": _without_others(pod, annotations)})}
         return (*writes, PodPatch(body=body, because=because))
     because = f"updated in place to {spec.revision}"
-    update = _make_batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
-    if writes and update[0].subresource == RESIZE and not _resize_restarts(pod, wanted):
-        # Were it refused after the pod has left service, the pod would be put back, and leave again, without end.
-        writes.insert(0, update[0])
-        update = update[1:]
-    writes += update
+    writes += _make_batch_writes(pod, wanted, state, extra=extra, because=because, now=now, settings=settings)
     return _with_check(tuple(writes)) if _has_unreported_image(pod, wanted) else tuple(writes)
+
+
+def _ask_for_resize(
+    pod: UpdatablePod, wanted: UpdateSpec, settings: InPlaceSettings
+) -> tuple[tuple[PodPatch, ...], UpdateSpec]:
+    """Return the resize of all containers as the first write of an update that takes the pod out of service, and the
+    changes that are left. Were it refused later, the pod would return to service and leave it again, without end.
+
+    A resize that restarts nothing is carried out. The others are dry runs, and stay among the changes that are left.
+    """
+    if not (wanted.resources and settings.uses_resize):
+        return (), wanted
+    restarts = _resize_restarts(pod, wanted)
+    because = f"updated in place to {wanted.revision}: resources"
+    resize = PodPatch(
+        subresource=RESIZE,
+        body={"spec": resize_body(wanted.resources)},
+        because=f"{because}, before it leaves service" if restarts else because,
+        is_dry_run=restarts,
+    )
+    return (resize,), wanted if restarts else msgspec.structs.replace(wanted, resources={})
 
 
 def next_step(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) -> NextStep:
@@ -312,8 +331,12 @@ def _start_next_batch(
 
 
 def _with_check(writes: tuple[PodPatch, ...]) -> tuple[PodPatch, ...]:
-    """Make the first write require the resourceVersion that was read. The later writes use the first one's answer."""
-    return (msgspec.structs.replace(writes[0], checked=True), *writes[1:])
+    """Make the first write, and the dry runs before it, require the resourceVersion that was read. The later writes
+    use the first one's answer.
+    """
+    first = next((number for number, write in enumerate(writes) if not write.is_dry_run), 0)
+    checked = (msgspec.structs.replace(write, checked=True) for write in writes[: first + 1])
+    return (*checked, *writes[first + 1 :])
 
 
 # Writes
