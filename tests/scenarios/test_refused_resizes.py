@@ -5,6 +5,7 @@ not, its image changes too or not, and the pod leaves service for a grace period
 """
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +31,7 @@ from support.statefulsets import statefulset
 
 PATIENCE_S = 20.0
 GRACE_S = 3
-LONG_S = 120.0
+LONG_S = 240.0
 REPLICAS = 3
 FREE_CPUS = 2
 SETTINGS = ManagerSettings(kubernetes="1.37", flags={"inplace-resize-timeout": PATIENCE_S})
@@ -191,18 +192,21 @@ def _is_as(doc: Any, wanted: tuple[str, str]) -> bool:
 
 
 @pytest.mark.sandbox_only
+@pytest.mark.checkered(3)
 @pytest.mark.parametrize("case", all_cases(), ids=str)
 async def test_a_refused_resize_takes_no_pod_out_of_service_twice(stage: Stage, case: Case) -> None:
     # given
     pool = await node_pool(stage, REPLICAS)
-    is_refused = False
 
     def refuse(request: Request) -> Answer | None:
-        is_accepted = not is_refused or ("later" in case.refuser and "dryRun" in request.query)
-        return None if is_accepted else Answer(403, "no room")
+        asks_first = "later" in case.refuser and "dryRun" in request.query
+        (container,) = request.document["spec"]["containers"]
+        is_refused = container["resources"]["requests"]["cpu"] in (f"{cpu}m" for cpu in REFUSED[case.refuser])
+        return Answer(403, "no room") if is_refused and not asks_first else None
 
     transport = FaultyTransport(stage.manager_transport())
-    transport.on(patches("/resize"), refuse)
+    if "API server" in case.refuser:
+        transport.on(patches("/resize"), refuse)
     await stage.start_manager(transport, settings=SETTINGS)
     await stage.create(workload(case, pool), resource=case.resource)
     await stage.until(lambda: pods_are(stage, SMALL, "nginx:1"), what="that all serve")
@@ -213,17 +217,54 @@ async def test_a_refused_resize_takes_no_pod_out_of_service_twice(stage: Stage, 
         for number, cpu in enumerate(REFUSED[case.refuser]):
             # when
             service.count_from_now()
-            is_refused = "API server" in case.refuser
             image = f"nginx:{number + 2}" if case.changes_image else "nginx:1"
             await change(stage, case, cpu, image)
             await asyncio.sleep(LONG_S)
             # then
             assert max(service.leaves.values(), default=0) <= (case.refuser != "API server"), service.leaves
             assert service.fewest >= REPLICAS - 1
+            # then pods that may be recreated were, and a node took them
+            is_recreated = "API server" in case.refuser and case.policy == "InPlaceIfPossible"
+            assert not is_recreated or await pods_are(stage, cpu, image)
         # when it is one that is not refused
-        is_refused = False
         image = "nginx:4" if case.changes_image else "nginx:1"
         await change(stage, case, GIVEN, image)
         # then
         await stage.until(lambda: pods_are(stage, GIVEN, image), what="that all serve as they should at last")
         assert service.fewest >= REPLICAS - 1
+
+
+@pytest.mark.node
+@pytest.mark.skipif(
+    os.environ.get("KUBERNETES", "1.37") not in ("1.36", "1.37"), reason="needs resize without a gate"
+)
+@pytest.mark.parametrize(
+    ("resource", "grace_s"),
+    [(CLONE_SETS, 0), (CLONE_SETS, GRACE_S), (ADVANCED_STATEFUL_SETS, GRACE_S), (DAEMON_SETS, 0)],
+    ids=["CloneSet", "CloneSet with grace", "StatefulSet with grace", "DaemonSet"],
+)
+async def test_pods_keep_serving_while_no_node_can_give_what_restarts_their_containers(
+    stage: Stage, resource: Resource, grace_s: int
+) -> None:
+    """An API server of 1.37 with real nodes refuses such a resize, the sandbox's kubelet reports it."""
+    # given
+    case = Case(resource=resource, refuser="Infeasible", restarts=True, changes_image=True, grace_s=grace_s)
+    pool = await node_pool(stage, REPLICAS)
+    patient = ManagerSettings(kubernetes="1.37", flags={"inplace-resize-timeout": 3600.0})
+    await stage.start_manager(settings=patient)
+    await stage.create(workload(case, pool), resource=resource)
+    await stage.until(lambda: pods_are(stage, SMALL, "nginx:1"), what="that all serve")
+    uids = {pod.uid for pod in await stage.pods()}
+    async with service_of(stage) as service:
+        # when
+        service.count_from_now()
+        await change(stage, case, REFUSED[case.refuser][0], "nginx:2")
+        await asyncio.sleep(min(stage.long_s, 30))
+        # then
+        assert service.fewest >= REPLICAS - 1
+        assert max(service.leaves.values(), default=0) <= (0 if stage.has_nodes else 1), service.leaves
+    # when it is corrected
+    await change(stage, case, GIVEN, "nginx:3")
+    # then the same pods serve with it
+    await stage.until(lambda: pods_are(stage, GIVEN, "nginx:3"), what="that all serve as they should at last")
+    assert {pod.uid for pod in await stage.pods()} == uids

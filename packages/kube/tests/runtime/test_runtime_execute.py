@@ -88,12 +88,16 @@ class Store:
 
         return await self._write("create", key, effect)
 
-    async def patch(self, resource: Resource, key: Key, body: Any, **_options: Any) -> bytes:
+    async def patch(
+        self, resource: Resource, key: Key, body: Any, *, dry_run: bool = False, **_options: Any
+    ) -> bytes:
         def effect() -> dict[str, Any]:
             if key not in self.objects:
                 raise NotFoundError(ErrorStatus(code=404))
-            self.objects[key] = {**self.objects[key], "patched": body}
-            return self.objects[key]
+            changed = {**self.objects[key], "patched": body}
+            if not dry_run:
+                self.objects[key] = changed
+            return changed
 
         return await self._write("patch", key, effect)
 
@@ -263,6 +267,34 @@ async def test_a_pod_is_finished_before_another_one_is_begun(store: Store) -> No
     await executor(store, max_in_flight=2).execute(plan_of(Stage(purpose=Purpose.UPDATE_PODS, chains=chains)))
     # then
     assert store.log[:4] == ["patch p000", "patch p001", "patch p000", "patch p001"]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_a_dry_run_changes_nothing_and_its_refusal_ends_the_chain(
+    store: Store, is_refused: bool
+) -> None:
+    # given
+    store.objects[Key("ns", "web-a")] = pod("web-a")
+    if is_refused:
+        store.faults = [(ForbiddenError(ErrorStatus(code=403, message="no room")), False)]
+    real = Patch(
+        resource=PODS,
+        key=Key("ns", "web-a"),
+        patch_type=PatchType.STRATEGIC,
+        body={"spec": {}},
+        subresource="resize",
+    )
+    asked = msgspec.structs.replace(real, is_dry_run=True)
+    chain = Chain(
+        subject="web-a", steps=(Step(action=asked, because="asks"), Step(action=real, because="resizes"))
+    )
+    plan = Plan(stages=(Stage(purpose=Purpose.UPDATE_PODS, chains=(chain,)),))
+    # when
+    outcome = await Executor(store, rng=random.Random(1)).execute(plan)  # type: ignore[arg-type]
+    # then
+    assert outcome.done == (() if is_refused else (real,))
+    assert ("patched" in store.objects[Key("ns", "web-a")]) is not is_refused
+    assert (outcome.failure is not None and outcome.failure.is_refused_resize) is is_refused
 
 
 async def test_a_ramp_risks_one_request_before_it_sends_many(store: Store) -> None:

@@ -3,6 +3,7 @@
 the kubelet reports Infeasible ──▶ recreation_instead() ──▶ the pod is specified for deletion
                                ──▶ given_up_at() ──▶ when the pod counts as one of an older revision (DaemonSet)
 the API server refuses         ──▶ overdue_refusals() ──▶ the first pod to resize, and why it is recreated
+  ... after the grace period   ──▶ recreation_instead() ──▶ the pod is specified for deletion
 a failed write                 ──▶ without_other_cause() ──▶ conditions with the time of the first refusal
 
 Pure. A kind calls these functions if its policy lets pods be recreated. The kind also deletes the pods.
@@ -15,11 +16,12 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.plans.in_place import InPlaceProgress, go_on, is_resize_infeasible
 from pykruise.plans.phases import pod_patch
 from pykruise.pods.api import PodUpdatePolicy
-from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec
+from pykruise.pods.in_place import RESIZE, InPlaceSettings, NotInPlace, UpdateSpec
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import condition_of, without
+from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
@@ -47,7 +49,12 @@ class WrittenCondition(Protocol):
 C = TypeVar("C", bound=WrittenCondition)
 
 
-# Infeasible resizes that kubelets report
+def is_resize(step: Step) -> bool:
+    """Whether the step resizes a running pod, which the API server may refuse."""
+    return isinstance(step.action, Patch) and step.action.subresource == RESIZE
+
+
+# Resizes of pods whose update has begun
 
 
 def recreation_instead(
@@ -55,18 +62,24 @@ def recreation_instead(
     progress: InPlaceProgress,
     *,
     policy: str,
+    refused_since: Instant | None,
     settings: InPlaceSettings,
     now: Instant,
 ) -> tuple[Step, ...]:
-    """Return the steps that specify a pod for deletion after it has waited for its resources for long enough.
+    """Return the steps that specify a pod for deletion after it has waited for its resources for long enough: its node
+    can never provide them, or the API server has refused the resize since `refused_since`.
 
     The policy must let the pod be recreated. The kind deletes the pod under all its rules. Empty: the pod has not
     waited long enough, or must not be recreated.
     """
-    may_be_recreated = policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE and not pod.is_specified_delete
-    if not may_be_recreated or not progress.has_given_up(now):
+    if policy != PodUpdatePolicy.IN_PLACE_IF_POSSIBLE or pod.is_specified_delete:
         return ()
-    because = because_infeasible(settings)
+    if progress.has_given_up(now):
+        because = because_infeasible(settings)
+    elif any(map(is_resize, progress.steps)) and _is_overdue(refused_since, settings=settings, now=now):
+        because = _because_refused(settings)
+    else:
+        return ()
     step = Step(
         action=pod_patch(
             pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
@@ -117,13 +130,18 @@ def overdue_refusals(
 
     `pods` are the pods whose update may begin now.
     """
-    patience = settings.resize_patience_s
-    if refused_since is None or now < refused_since + patience:
+    if not _is_overdue(refused_since, settings=settings, now=now):
         return {}
     first = next((pod for pod in pods if _is_resized(difference_of(pod))), None)
-    if first is None:
-        return {}
-    return {first.name: f"the API server has refused for {patience:g} s to resize a pod"}
+    return {first.name: _because_refused(settings)} if first is not None else {}
+
+
+def _is_overdue(refused_since: Instant | None, *, settings: InPlaceSettings, now: Instant) -> bool:
+    return refused_since is not None and now >= refused_since + settings.resize_patience_s
+
+
+def _because_refused(settings: InPlaceSettings) -> str:
+    return f"the API server has refused for {settings.resize_patience_s:g} s to resize a pod"
 
 
 def _is_resized(difference: UpdateSpec | NotInPlace) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
+from pykruise.plans.failed_resizes import is_resize
 from pykruise.plans.in_place import InPlaceProgress, Recall, summary_of
 from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
@@ -31,6 +32,7 @@ def refresh_phase(
     pods: Iterable[PodView],
     *,
     steps_of: Callable[[PodView, InPlaceProgress], tuple[Step, ...]],
+    instead_of: Callable[[PodView, InPlaceProgress], tuple[Step, ...]] = lambda *_: (),
     why_waiting: Callable[[PodView], Reason | None] = lambda _: None,
     now: Instant,
     settings: InPlaceSettings,
@@ -38,34 +40,36 @@ def refresh_phase(
 ) -> PlanPhase:
     """Return the writes for each of these pods, which may need steps.
 
-    `steps_of`: steps of a pod whose in-place update has no writes itself. `why_waiting`: reason for a pod without
-    steps that
-    is not being updated. `recall`: results of the last plan for the same owner.
+    `steps_of`: steps of a pod whose in-place update has no writes itself. `instead_of`: steps that replace those of
+    its update, which is given up. `why_waiting`: reason for a pod without steps that is not being updated. `recall`:
+    results of the last plan for the same owner.
     """
     recall = recall or Recall()
     chains: list[Chain] = []
+    late: list[Chain] = []
     skipped: dict[str, Reason] = {}
     broken: dict[str, Reason] = {}
     times: list[Instant] = []
     is_partial = False
     for pod in pods:
-        if len(chains) == MOST_AT_ONCE:
+        if len(chains) + len(late) == MOST_AT_ONCE:
             is_partial = True
             break
         progress = recall.go_on(pod, now=now, settings=settings) if pod.may_be_updating else _NOT_UPDATING
-        steps = progress.steps or steps_of(pod, progress)
+        steps = instead_of(pod, progress) or progress.steps or steps_of(pod, progress)
         if progress.look_at is not None:
             times.append(progress.look_at)
         if progress.is_broken and progress.waits is not None:
             broken[pod.name] = progress.waits
         if steps:
-            chains.append(pod_chain(pod, *steps))
+            (late if any(map(is_resize, steps)) else chains).append(pod_chain(pod, *steps))
         elif reason := progress.waits or why_waiting(pod):
             skipped[pod.name] = reason
     if not is_partial:
         recall.forget_others()
     return PlanPhase(
         stages=stage_of(Purpose.REFRESH_PODS, chains),
+        late_stages=stage_of(Purpose.REFRESH_PODS, late),
         skipped=skipped,
         failure=summary_of(broken, Code.BROKEN_UPDATE_STATE),
         look_at=min(times, default=None),

@@ -47,6 +47,10 @@ class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
     """Writes of one phase, the pods left alone with their reasons, and events."""
 
     stages: tuple[Stage, ...] = ()
+    late_stages: tuple[Stage, ...] = ()
+    """Writes that the API server may refuse each time. They are the last ones of a plan, so that a refusal does not
+    delay other pods.
+    """
     skipped: Mapping[str, Reason] = {}
     """Reasons by name of pods that are left alone."""
     notes: tuple[Note, ...] = ()
@@ -58,9 +62,15 @@ class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a limit per plan left out further writes: plan again as soon as this plan is done."""
 
     @property
+    def is_writing(self) -> bool:
+        """Whether the phase has writes left."""
+        return bool(self.stages or self.late_stages)
+
+    @property
     def touched(self) -> frozenset[str]:
         """Names of the pods that are written to."""
-        return frozenset(chain.subject for stage in self.stages for chain in stage.chains)
+        stages = (*self.stages, *self.late_stages)
+        return frozenset(chain.subject for stage in stages for chain in stage.chains)
 
 
 def pod_key(pod: PodView) -> Key:

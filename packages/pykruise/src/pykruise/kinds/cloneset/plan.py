@@ -139,6 +139,7 @@ def _join_phases(
             *refresh.stages,
             *scale.stages,
             *update.stages,
+            *refresh.late_stages,
             *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
         ),
         status=changed,
@@ -175,7 +176,7 @@ def _outcomes_of_phases(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase)
     if scale.stages:
         return {}
     failure = update.failure or refresh.failure
-    is_known = failure is not None or not (update.stages or refresh.stages)
+    is_known = failure is not None or not (update.is_writing or refresh.is_writing)
     return {FAILED_SCALE: None, **({FAILED_UPDATE: failure} if is_known else {})}
 
 

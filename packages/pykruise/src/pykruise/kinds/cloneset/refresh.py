@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kinds.cloneset.status import resize_refused_since
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.failed_resizes import recreation_instead
@@ -58,9 +59,18 @@ def plan_refresh(
     if except_for:
         open_ones = [pod for pod in open_ones if pod.name not in except_for]
     waiting = _find_pods_without_node(ws, open_ones)
+    refused = resize_refused_since(ws)
     phase = refresh_phase(
         [pod for pod in open_ones if pod.name not in waiting] if waiting else open_ones,
         steps_of=lambda pod, progress: _build_steps(ws, pod, progress, chosen),
+        instead_of=lambda pod, progress: recreation_instead(
+            pod,
+            progress,
+            policy=ws.spec.policy,
+            refused_since=refused,
+            settings=ws.settings.in_place,
+            now=ws.now,
+        ),
         why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
         now=ws.now,
         settings=ws.settings.in_place,
@@ -91,11 +101,6 @@ def _build_steps(
     ws: CloneSetWorkingSet, pod: PodView, progress: InPlaceProgress, chosen: Collection[str] | None
 ) -> tuple[Step, ...]:
     """Build one patch with everything that the pod needs; empty when it needs nothing."""
-    recreation = recreation_instead(
-        pod, progress, policy=ws.spec.policy, settings=ws.settings.in_place, now=ws.now
-    )
-    if recreation:
-        return recreation
     # A pod that prepares for an update that no longer happens (paused, or the partition was raised) returns to
     # service like a pod that was rolled back. Otherwise it would stay out of service as long as the update is held. A
     # pod of the update revision may be chosen too: it returns to the current revision.

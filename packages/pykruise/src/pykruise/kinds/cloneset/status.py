@@ -17,6 +17,7 @@ from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Time
 from pykruise.kube.values.selectors import selector_from
+from pykruise.plans.failed_resizes import refused_since
 from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, condition_of, without
@@ -28,6 +29,7 @@ __all__ = [
     "PROGRESSING",
     "counters",
     "deadline_at",
+    "resize_refused_since",
     "status_of",
     "with_condition",
     "with_failures",
@@ -271,3 +273,9 @@ def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> 
     if deadline_s is None:
         return None
     return parse_time(condition.last_update_time) + deadline_s
+
+
+def resize_refused_since(ws: CloneSetWorkingSet) -> Instant | None:
+    """Time since which the condition reports that the API server refuses a resize; None: it does not."""
+    stored = msgspec.convert(ws.snapshot.cloneset.stored_status, CloneSetStatus)
+    return refused_since(stored.conditions, FAILED_UPDATE)

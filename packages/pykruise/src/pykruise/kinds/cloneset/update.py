@@ -16,11 +16,10 @@ import msgspec
 from pykruise.kinds.cloneset.in_place import CloneSetDifferences, begin
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.scale import part
-from pykruise.kinds.cloneset.status import FAILED_UPDATE
-from pykruise.kinds.cloneset.types import CloneSetStatus
+from pykruise.kinds.cloneset.status import resize_refused_since
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, numbers_if_deleted
 from pykruise.kube.resources import PODS
-from pykruise.plans.failed_resizes import overdue_refusals, refused_since
+from pykruise.plans.failed_resizes import is_resize, overdue_refusals
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -142,11 +141,10 @@ def _find_refused_resizes(
     """Find pods whose resize was refused for too long, see `overdue_refusals`."""
     if ws.spec.policy != PodUpdatePolicy.IN_PLACE_IF_POSSIBLE:
         return {}
-    stored = msgspec.convert(ws.snapshot.cloneset.stored_status, CloneSetStatus)
     return overdue_refusals(
         (pod for pod in pods if pod.name not in reasons),
         differences.of,
-        refused_since=refused_since(stored.conditions, FAILED_UPDATE),
+        refused_since=resize_refused_since(ws),
         settings=ws.settings.in_place,
         now=ws.now,
     )
@@ -166,14 +164,27 @@ def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
 
 
 def _select_candidates(ws: CloneSetWorkingSet, *, back: bool) -> list[PodView]:
-    """Pods that do not have the target revision, except pods that are being deleted or in a grace period."""
+    """Pods that do not have the target revision, except pods that are being deleted or in a grace period that can
+    end.
+    """
+    is_refused = resize_refused_since(ws) is not None
     return [
         pod
         for pod, mark in zip(ws.pods, ws.marks, strict=True)
-        if mark.is_new == back
-        and not mark.is_pre_deleting
-        and not (pod.is_in_grace and pod.state != LifecycleState.UPDATED)
+        if (
+            mark.is_new == back
+            and not mark.is_pre_deleting
+            and not (pod.is_in_grace and pod.state != LifecycleState.UPDATED)
+        )
+        or (is_refused and mark.is_new == back and _is_kept_in_grace(ws, pod))
     ]
+
+
+def _is_kept_in_grace(ws: CloneSetWorkingSet, pod: PodView) -> bool:
+    """Whether the pod's grace period is over, but ends with a resize, which the API server refuses."""
+    if not pod.is_in_grace:
+        return False
+    return any(map(is_resize, ws.recall.go_on(pod, now=ws.now, settings=ws.settings.in_place).steps))
 
 
 def _sort_candidates(ws: CloneSetWorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:

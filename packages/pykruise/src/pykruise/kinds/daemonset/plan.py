@@ -108,6 +108,7 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
             *refresh.stages,
             *manage.stages,
             *update.stages,
+            *refresh.late_stages,
             *stage_of(Purpose.TIDY_UP, cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
         ),
         status=changed_status(

@@ -155,6 +155,7 @@ def _join_phases(
             *refresh.stages,
             *scale.phase.stages,
             *update.stages,
+            *refresh.late_stages,
             *stage_of(Purpose.TIDY_UP, _truncate_history(ws)),
         ),
         status=changed_status(statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)),
@@ -178,7 +179,9 @@ def _join_phases(
 
 def _conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
     """Conditions of failed writes to keep while the same kind of write is planned again: it has not succeeded yet."""
-    purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
+    purposes = {
+        stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages, *refresh.late_stages)
+    }
     kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
     return [*kept, FAILED_UPDATE] if purposes - {Purpose.CREATE_PODS} else kept
 

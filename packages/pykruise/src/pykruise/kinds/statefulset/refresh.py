@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Final
 
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
+from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.plans.failed_resizes import recreation_instead
 from pykruise.plans.in_place import InPlaceProgress
@@ -48,6 +49,7 @@ def plan_refresh(
         is_updated = ws.is_updated(pod) or pod.name not in updating
         return _build_steps(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
 
+    refused = resize_refused_since(ws)
     open_ones = (
         pod
         for pod in ws.counted
@@ -56,6 +58,14 @@ def plan_refresh(
     return refresh_phase(
         (pod for pod in open_ones if pod.is_active and pod.name not in except_for),
         steps_of=steps,
+        instead_of=lambda pod, progress: recreation_instead(
+            pod,
+            progress,
+            policy=ws.spec.policy,
+            refused_since=refused,
+            settings=ws.settings.in_place,
+            now=ws.now,
+        ),
         why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
         now=ws.now,
         settings=ws.settings.in_place,
@@ -77,11 +87,6 @@ def _build_steps(
     ws: StatefulSetWorkingSet, pod: PodView, progress: InPlaceProgress, *, is_updated: bool, is_kept: bool
 ) -> tuple[Step, ...]:
     """Build one patch with everything that the pod needs; empty when it needs nothing."""
-    recreation = recreation_instead(
-        pod, progress, policy=ws.spec.policy, settings=ws.settings.in_place, now=ws.now
-    )
-    if recreation:
-        return recreation
     state = next_state(
         pod,
         ws.spec.lifecycle,

@@ -16,6 +16,7 @@ from pykruise.kinds.statefulset.types import ClaimStatus, StatefulSetStatus
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.schemas.types import PlainCondition
+from pykruise.plans.failed_resizes import refused_since
 from pykruise.pods.lifecycle.availability import is_available
 from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.view.pod_view import PodView
@@ -148,3 +149,9 @@ def observed(
         now=now,
     )
     return msgspec.structs.replace(status, **counted)
+
+
+def resize_refused_since(ws: StatefulSetWorkingSet) -> Instant | None:
+    """Time since which the condition reports that the API server refuses a resize; None: it does not."""
+    stored = ws.snapshot.statefulset.status
+    return refused_since(stored.conditions, FAILED_UPDATE)

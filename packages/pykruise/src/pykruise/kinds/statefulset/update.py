@@ -13,10 +13,10 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences, target_of
 from pykruise.kinds.statefulset.order import candidates
-from pykruise.kinds.statefulset.status import FAILED_UPDATE
+from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
-from pykruise.plans.failed_resizes import overdue_refusals, refused_since
+from pykruise.plans.failed_resizes import overdue_refusals
 from pykruise.plans.in_place import BEGUN_AT_ONCE, only_in_place, unknown_state
 from pykruise.plans.in_place_steps import update_turn
 from pykruise.plans.phases import (
@@ -73,9 +73,7 @@ class _Pass:
         self.times: list[Instant] = []
         self.is_partial = False
         may_recreate = ws.spec.policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE
-        self.refused_since = (
-            refused_since(ws.snapshot.statefulset.status.conditions, FAILED_UPDATE) if may_recreate else None
-        )
+        self.refused_since = resize_refused_since(ws) if may_recreate else None
         """Instant since which the API server refuses to resize a pod that may be recreated; None once a pod is
         recreated for this.
         """

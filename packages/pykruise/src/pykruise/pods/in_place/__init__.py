@@ -22,6 +22,7 @@ from pykruise.pods.in_place.pod import GateSettings, InPlaceSettings, PodPatch, 
 from pykruise.pods.in_place.resources import has_resize, has_resize_by_version
 from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.in_place.steps import (
+    RESIZE,
     Broken,
     Complete,
     Continue,
@@ -37,6 +38,7 @@ from pykruise.pods.in_place.steps import (
 from pykruise.pods.in_place.update_spec import RefMetadata, UpdateSpec
 
 __all__ = [
+    "RESIZE",
     "AnnotationError",
     "Broken",
     "Complete",
