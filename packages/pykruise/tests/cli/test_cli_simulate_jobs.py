@@ -52,7 +52,7 @@ def simulated(path: Path, document: Object, *args: str) -> Result:
 def fates(path: Path, document: Object, *args: str) -> list[TickFate]:
     result = simulated(path, document, "--from", BEGIN, "-o", "json", *args)
     assert result.exit_code == 0, result.output
-    return [msgspec.convert(fate, TickFate) for fate in json.loads(result.output)[0]["fates"]]
+    return [msgspec.convert(fate, TickFate) for fate in json.loads(result.stdout)[0]["fates"]]
 
 
 # A schedule

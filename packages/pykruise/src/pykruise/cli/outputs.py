@@ -1,11 +1,13 @@
-"""Output for programs: JSON and YAML of the same document.
+"""Output for programs: JSON and YAML of the same document. Lines beside the output: warnings.
 
 document ──▶ rendered() ──▶ text
+warnings ──▶ warning_lines() ──▶ lines on standard error
 
 Pure.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pykruise.cli.errors import CommandLineError
@@ -25,3 +27,8 @@ def rendered(document: Any, output: str) -> str:
         text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=2**30)
         return text.rstrip("\n")
     return json.dumps(document, indent=2)
+
+
+def warning_lines(warnings: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each warning, once for each text, as kubectl prints them."""
+    return (f"Warning: {text}" for text in dict.fromkeys(warnings))

@@ -29,7 +29,7 @@ from pykruise.cli.insight.known_kinds import check_manifests, insight_of, named,
 from pykruise.cli.insight.missing import missing
 from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
-from pykruise.cli.outputs import check_output, rendered
+from pykruise.cli.outputs import check_output, rendered, warning_lines
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
@@ -59,8 +59,8 @@ async def run_plan(
     reach: Reach = reached,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` gets the name of the
-    object that is being planned when its plan takes long.
+    """Print the forecasts and return the exit code. Raises CommandError and KubeError. `note` gets lines beside the
+    output: the warnings that `kubectl apply` would print, and the name of an object whose plan takes long.
     """
     check_output(output)
     if (file is None) == (target is None):
@@ -93,6 +93,8 @@ async def run_plan(
             )
             for number, document in enumerate(documents, start=1)
         ]
+    for line in warning_lines(text for item in result for text in item.warnings):
+        note(line)
     if output != "text":
         say(rendered([msgspec.to_builtins(item) for item in result], output))
     else:

@@ -35,7 +35,7 @@ from pykruise.cli.insight.simulating import (
 from pykruise.cli.insight.simulating.schedules import ClockPlay, ClockPlayed, play_clock
 from pykruise.cli.insight.traced_requests import Reach, reached
 from pykruise.cli.manifests import read_documents
-from pykruise.cli.outputs import check_output, rendered
+from pykruise.cli.outputs import check_output, rendered, warning_lines
 from pykruise.cli.simulate_clock import clock_report, live_play, manifest_play
 from pykruise.cli.simulate_report import comparison, outcome_of, report
 from pykruise.kinds import named
@@ -100,15 +100,19 @@ async def run_simulate(
     say: Callable[[str], None],
     now: Instant | None = None,
     reach: Reach = reached,
+    note: Callable[[str], object] = lambda _: None,
 ) -> int:
     """Simulate and print. Return the exit code: 0 complete or as requested, 3 stuck or not over.
 
-    Raises CommandError for invalid or unreadable input. `now`: the current time.
+    Raises CommandError for invalid or unreadable input. `now`: the current time. `note` gets the warnings that
+    `kubectl apply` would print for the manifests.
     """
     check_output(output)
     result = await simulated(
         file, target=target, changes=changes, conditions=conditions, svg=svg, now=now, reach=reach
     )
+    for line in warning_lines(result.warnings):
+        note(line)
     say(result.text if output == "text" else rendered(result.documents, output))
     return result.code
 
@@ -121,6 +125,8 @@ class SimulationResult(msgspec.Struct, frozen=True, kw_only=True):
     """One document per simulated change or schedule."""
     code: int
     """Exit code."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of the API server and of admission about all given objects."""
 
 
 async def simulated(
@@ -184,6 +190,7 @@ async def _simulate_rollouts(
             for n, p in zip(names, played, strict=True)
         ],
         code=STUCK if is_stuck else COMPLETE,
+        warnings=tuple(text for item in played for text in item.warnings),
     )
 
 
@@ -428,7 +435,12 @@ def _simulate_schedules(schedules: _Schedules) -> SimulationResult:
             raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
         reports.append("\n".join(clock_report(name, given, played)))
         documents.append({"change": name, **msgspec.to_builtins(played)})
-    return SimulationResult(text="\n\n".join(reports), documents=documents, code=COMPLETE)
+    return SimulationResult(
+        text="\n\n".join(reports),
+        documents=documents,
+        code=COMPLETE,
+        warnings=tuple(text for document in documents for text in document["warnings"]),
+    )
 
 
 def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:

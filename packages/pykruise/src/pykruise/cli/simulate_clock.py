@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from pykruise.admission.advice import with_advice
 from pykruise.cli.insight.cluster_reading import look
 from pykruise.cli.insight.simulating.schedules import ClockPlay, ClockPlayed, TickFate
 from pykruise.kinds import conversions
@@ -45,9 +46,9 @@ async def manifest_play(
         return (str(error),)
     own = settings.of(kind)
     reviews = kind.reviews
-    for make in (reviews.mutating, reviews.validating):
-        if make is None:
-            continue
+    reviewers = [make(own, Lookups()) for make in (reviews.mutating, reviews.validating) if make is not None]
+    warnings: list[str] = []
+    for review in (*reviewers[:-1], with_advice(reviewers[-1], kind, own)):
         request = AdmissionRequest(
             uid="simulated",
             operation="CREATE",
@@ -56,7 +57,8 @@ async def manifest_play(
             name=name,
             object=hub,
         )
-        answer = await make(own, Lookups())(request)
+        answer = await review(request)
+        warnings += answer.warnings
         if answer.refusal is not None:
             details = answer.refusal.details
             causes = [f"{cause.field}: {cause.message}" for cause in (details.causes if details else ())]
@@ -73,7 +75,9 @@ async def manifest_play(
         "creationTimestamp": format_time(start),
     }
     hub = {name: value for name, value in hub.items() if name != "status"} | {"metadata": metadata}
-    return ClockPlay(kind=kind, document=hub, start=start, settings=settings, **more)
+    return ClockPlay(
+        kind=kind, document=hub, start=start, settings=settings, warnings=tuple(warnings), **more
+    )
 
 
 async def live_play(

@@ -248,6 +248,7 @@ def simulate(
             output=output,
             say=click.echo,
             reach=reach(),
+            note=lambda text: click.echo(text, err=True),
         ),
         on=asyncio.new_event_loop if live is None else None,  # with a file the command uses no network
     )

@@ -11,6 +11,7 @@ import msgspec
 from pykruise.cli.insight.effect_forecast import FieldChange
 from pykruise.cli.insight.known_kinds import hub_form
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.warnings import WarningTransport
 from pykruise.kube.documents import LAST_APPLIED, Document, decode, deep_copy, same
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
@@ -31,6 +32,8 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Document | None = None
     """The object as it would be stored, with defaults; None: admission refuses it."""
     errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Warnings of the API server and of admission, as `kubectl apply` prints them."""
 
     @property
     def change(self) -> str:
@@ -51,6 +54,7 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
             "name": self.key.name,
             "change": self.change,
             "errors": self.errors,
+            "warnings": self.warnings,
             "fields": tuple(changed_paths(old, new, "spec")) if old is not None and self.wanted else (),
         }
 
@@ -62,17 +66,25 @@ async def asked(client: Client, resource: Resource, key: Key, document: Document
     own = msgspec.structs.replace(resource, version=document["apiVersion"].rpartition("/")[2])
     live = await _get_stored(client, resource, key)
     there = live if own == resource or live is None else await _get_stored(client, own, key)
+    warnings: dict[str, None] = {}
+    heard = client.over(WarningTransport(client.transport, warnings.setdefault))
     try:
-        wanted = await _dry_run(client, own, key, there, document)
+        wanted = await _dry_run(heard, own, key, there, document)
         return AdmissionVerdict(
-            resource=resource, key=key, live=live, wanted=live if wanted is there else hub_form(wanted)
+            resource=resource,
+            key=key,
+            live=live,
+            wanted=live if wanted is there else hub_form(wanted),
+            warnings=tuple(warnings),
         )
     except ApiError as error:
         if not _is_refusal(error):
             raise
         if there is not None and any(cause.field == _PATCH for cause in error.causes):
             error = await _refusal_of_creation(client, own, key, document) or error
-        return AdmissionVerdict(resource=resource, key=key, live=live, errors=errors_of(error))
+        return AdmissionVerdict(
+            resource=resource, key=key, live=live, errors=errors_of(error), warnings=tuple(warnings)
+        )
 
 
 _PATCH: Final = "patch"

@@ -55,6 +55,8 @@ class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
     """The change itself: created, changed, unchanged or refused."""
     errors: tuple[str, ...] = ()
     """All errors from admission."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of the API server and of admission, as `kubectl apply` prints them."""
     fields: tuple[FieldChange, ...] = ()
     """Changed fields of the spec."""
     batches: tuple[OutlookBatch, ...] = ()

@@ -20,7 +20,8 @@ from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
-from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.client.transport import Transport
+from pykruise.kube.client.warnings import WarningTransport
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.config.kubeconfig import Overrides
 
@@ -118,21 +119,6 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     program: str = "kubectl kruise"
 
 
-class _Warning(WrappedTransport):
-    """Reports the warnings in the API server's answers."""
-
-    def __init__(self, inner: Transport, warn: Callable[[str], None]) -> None:
-        super().__init__(inner)
-        self._warn = warn
-
-    async def request(self, request: Request, /) -> Response:
-        response = await super().request(request)
-        header = response.headers.get("warning", "")
-        if header.startswith("299 "):
-            self._warn(header.partition('"')[2].rpartition('"')[0].replace('\\"', '"'))
-        return response
-
-
 class Session:
     """State of a command. An async context manager: it closes the connections at the end."""
 
@@ -198,7 +184,7 @@ class Session:
     async def client(self) -> Client:
         """Client for typed requests. It retries rarely, because a user waits for the answer."""
         if self._client is None:
-            transport = _Warning(await self.transport(), self.warn)
+            transport = WarningTransport(await self.transport(), self.warn)
             self._client = Client(
                 transport, clock=self.around.clock, retry=RetryPolicy(reads=1, writes=1, total_s=5.0)
             )

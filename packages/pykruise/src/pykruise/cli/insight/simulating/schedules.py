@@ -58,6 +58,8 @@ class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the created objects that fail."""
     seed: int = 1
     settings: ManagerSettings = ManagerSettings()
+    warnings: tuple[str, ...] = ()
+    """Warnings of admission about the object."""
 
 
 class TickFate(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +87,8 @@ class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
 
     refused: tuple[str, ...] = ()
     """Errors with which admission refused the object; then all other fields are empty."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of admission about the object, as `kubectl apply` prints them."""
     begin: str = ""
     zone: str = ""
     """Time zone of the schedule; empty: UTC."""
@@ -210,6 +214,7 @@ class _Stage:
         runs = [*self._past, *self._runs.values()]
         fates = [*map(self._fate_of, runs), *self._skipped_ticks(ticks, {run.tick for run in runs})]
         return ClockPlayed(
+            warnings=given.warnings,
             begin=format_time(given.start),
             zone=self._insight.zone(before),
             fates=tuple(sorted((fate for fate in fates if fate is not None), key=lambda fate: fate.tick)),

@@ -35,6 +35,7 @@ from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.warnings import WarningTransport
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, NotFoundError
@@ -102,6 +103,8 @@ class _Stage:
         """Maximum seconds without an event before the simulation has ended; None: must be computed again after a
         write.
         """
+        self._warnings: dict[str, None] = {}
+        """Warnings about the objects that were written, in order."""
 
     async def run(self) -> Played:
         """Run from an empty cluster to the end."""
@@ -149,13 +152,14 @@ class _Stage:
             if given.change is not None:
                 await self._write(client, given.change)
         except ApiError as error:
-            return Played(refused=errors_of(error))
+            return Played(refused=errors_of(error), warnings=tuple(self._warnings))
         others.begin()
         is_over = await self._until_quiet(client, given.limit_s)
         return await self._build_result(client, is_over)
 
     async def _write(self, client: Client, document: Document) -> None:
         self._longest_s = None
+        client = client.over(WarningTransport(client.transport, self._warnings.setdefault))
         resource = self._resource_of(document)
         namespace = self._given.namespace if resource.namespaced else ""
         name = document["metadata"]["name"]
@@ -253,6 +257,7 @@ class _Stage:
         """Return the record without the final state of the object."""
         record = self._record
         return Played(
+            warnings=tuple(self._warnings),
             actions=tuple(record.actions),
             samples=tuple(record.samples),
             events=tuple(record.events),

@@ -165,7 +165,9 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a simulation. Times count from the change."""
 
     refused: tuple[str, ...] = ()
-    """Errors with which admission refused the change; then all other fields are empty."""
+    """Errors with which admission refused the change; then all other fields but the warnings are empty."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of the API server and of admission about the given objects, as `kubectl apply` prints them."""
     actions: tuple[PlayAction, ...] = ()
     samples: tuple[Sample, ...] = ()
     events: tuple[tuple[float, str], ...] = ()
