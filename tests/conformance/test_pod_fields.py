@@ -8,8 +8,6 @@ pytest tests/conformance/test_pod_fields.py --cluster=real --record  ... and kee
 import json
 import random
 import re
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -25,33 +23,23 @@ from pykruise.kube.schemas.releases import NEWEST_MINOR, number_of
 from pykruise.kube.schemas.served_fields import ServedFields
 from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec, difference
-from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.template.validation import template_errors, unknown_field_warnings
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
-from support.pod_fields import outcome, pod_fields
+from support.pod_fields import (
+    DIFFERENCES,
+    IN_TEMPLATES,
+    OF_DROPPED,
+    RECORDED,
+    outcome,
+    pod_fields,
+    recorded,
+    refusals,
+)
 from support.scenario import cloneset
 from testbed.control_plane import ControlPlane
 
-_RECORDED: Final = Path(__file__).parent / "pod_fields"
 PODS: Final = "/api/v1/namespaces/default/pods"
-
-_VALUES: Final = "A value that breaks a rule of this part is let through: its rules are not all kept."
-DIFFERENCES: Final[Mapping[str, str]] = {
-    r"^affinity\..*\.(matchFields|namespaceSelector)\b": _VALUES,
-    r"\.valueFrom\.fieldRef\.apiVersion$": _VALUES,
-    r"\.(appArmorProfile|seccompProfile)\b|\.windowsOptions\.hostProcess$": _VALUES,
-    r"^(dnsConfig\.options|os\.name$|overhead$)": _VALUES,
-    r"^securityContext\.(appArmorProfile|seccompProfile)\b": _VALUES,
-    r"^initContainers\[\]\.resizePolicy\b": _VALUES,
-    r"^volumes\[\]\.(azureDisk|downwardAPI|ephemeral|fc|flocker|iscsi|projected|quobyte)\.": _VALUES,
-}
-"""Pattern of paths → why the sandbox treats these fields otherwise. Only a refusal may be missing, or a cause of it."""
-
-
-def recorded(minor: str) -> dict[str, str]:
-    answers: dict[str, str] = json.loads((_RECORDED / f"{minor}.json").read_text())
-    return answers
 
 
 async def asked(transport: Transport, minor: str) -> dict[str, str]:
@@ -109,9 +97,9 @@ async def test_a_real_api_server_treats_each_field_as_recorded(
         pytest.skip("what it answers is not recorded")
     answers = await asked(real, plane.kubernetes)
     if request.config.getoption("--record"):
-        _RECORDED.mkdir(exist_ok=True)
+        RECORDED.mkdir(exist_ok=True)
         lines = ",\n".join(f"{json.dumps(path)}: {json.dumps(answer)}" for path, answer in answers.items())
-        (_RECORDED / f"{plane.kubernetes}.json").write_text(f"{{\n{lines}\n}}\n")
+        (RECORDED / f"{plane.kubernetes}.json").write_text(f"{{\n{lines}\n}}\n")
     assert answers == recorded(plane.kubernetes)
 
 
@@ -189,18 +177,6 @@ def test_a_field_that_comes_or_changes_recreates_pods_and_is_never_an_error() ->
 # plan and simulate: both play a CloneSet of such pods in a sandbox of the minor
 
 
-IN_TEMPLATES: Final[Mapping[str, str]] = {
-    r"^activeDeadlineSeconds$": "Admission of CloneSets forbids it, as OpenKruise's does.",
-    r"^restartPolicy$": "Pods of a CloneSet run for ever: it takes Always alone.",
-}
-"""Pattern of paths → why a CloneSet may not have what a pod may have."""
-OF_DROPPED: Final[Mapping[str, str]] = {
-    r"\bresources\.claims\b": "A claim of resources needs one of the pod's.",
-    r"^resources\.(limits|requests)$": "Pods as a whole have cpu and memory alone.",
-    r"^resourceClaims\[\]\.resourceClaimTemplateName$": "A claim is named, or made from a template, and not both.",
-}
-"""Pattern of paths that an API server drops → which rule of the newest minor their value here breaks: admission judges
-what it would drop too, as a cluster with the feature on would."""
 _SLICES: Final = 8
 
 
@@ -208,13 +184,6 @@ def played(spec: dict[str, Any], minor: str) -> Played:
     body = cloneset(replicas=1)
     body["spec"]["template"]["spec"] = spec
     return play(Play(change=body, nodes=1, limit_s=60.0, settings=ManagerSettings(kubernetes=minor)))
-
-
-def refusals(result: Played) -> list[str]:
-    """Why the CloneSet was not taken, or its pod was not."""
-    conditions = result.status.get("conditions") or []
-    pods = [condition["message"] for condition in conditions if condition["reason"] in NOT_WRITTEN]
-    return [*result.refused, *pods]
 
 
 def newest_fields() -> list[str]:

@@ -3,14 +3,20 @@
 minor ──▶ pod_fields(minor) ──▶ path → spec   `containers[].lifecycle.stopSignal` → {"containers": […], …}
 spec + what a server made of it ──▶ outcome() ──▶ kept, dropped or refused
 
+minor ──▶ recorded() ──▶ path → what the API server of the minor made of it
+
 The values are made from the types; where a rule asks for more than a type, VALUES has one that keeps it.
 """
 
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from pykruise.cli.insight.simulating import Played
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.builtin_types import fields_of
+from pykruise.pods.reasons import NOT_WRITTEN
 
 POD_SPEC: Final = "io.k8s.api.core.v1.PodSpec"
 _CORE: Final = "io.k8s.api.core.v1."
@@ -257,3 +263,47 @@ def outcome(status: int, body: Any, path: str) -> str:
     causes = (body.get("details") or {}).get("causes") or ()
     places = sorted({f"{cause.get('reason')} {cause.get('field')}" for cause in causes})
     return " ".join(["refused", str(status), *places])
+
+
+# what API servers and CloneSets make of the fields
+
+RECORDED: Final = Path(__file__).parents[1] / "conformance" / "pod_fields"
+
+
+def recorded(minor: str) -> dict[str, str]:
+    answers: dict[str, str] = json.loads((RECORDED / f"{minor}.json").read_text())
+    return answers
+
+
+IN_TEMPLATES: Final[Mapping[str, str]] = {
+    r"^activeDeadlineSeconds$": "Admission of CloneSets forbids it, as OpenKruise's does.",
+    r"^restartPolicy$": "Pods of a CloneSet run for ever: it takes Always alone.",
+}
+"""Pattern of paths → why a CloneSet may not have what a pod may have."""
+OF_DROPPED: Final[Mapping[str, str]] = {
+    r"\bresources\.claims\b": "A claim of resources needs one of the pod's.",
+    r"^resources\.(limits|requests)$": "Pods as a whole have cpu and memory alone.",
+    r"^resourceClaims\[\]\.resourceClaimTemplateName$": "A claim is named, or made from a template, and not both.",
+}
+"""Pattern of paths that an API server drops → which rule of the newest minor their value here breaks: admission judges
+what it would drop too, as a cluster with the feature on would."""
+
+
+_VALUES: Final = "A value that breaks a rule of this part is let through: its rules are not all kept."
+DIFFERENCES: Final[Mapping[str, str]] = {
+    r"^affinity\..*\.(matchFields|namespaceSelector)\b": _VALUES,
+    r"\.valueFrom\.fieldRef\.apiVersion$": _VALUES,
+    r"\.(appArmorProfile|seccompProfile)\b|\.windowsOptions\.hostProcess$": _VALUES,
+    r"^(dnsConfig\.options|os\.name$|overhead$)": _VALUES,
+    r"^securityContext\.(appArmorProfile|seccompProfile)\b": _VALUES,
+    r"^initContainers\[\]\.resizePolicy\b": _VALUES,
+    r"^volumes\[\]\.(azureDisk|downwardAPI|ephemeral|fc|flocker|iscsi|projected|quobyte)\.": _VALUES,
+}
+"""Pattern of paths → why the sandbox treats these fields otherwise. Only a refusal may be missing, or a cause of it."""
+
+
+def refusals(result: Played) -> list[str]:
+    """Why the CloneSet was not taken, or its pod was not."""
+    conditions = result.status.get("conditions") or []
+    pods = [condition["message"] for condition in conditions if condition["reason"] in NOT_WRITTEN]
+    return [*result.refused, *pods]
