@@ -224,7 +224,8 @@ matrix-in-brief: $(VENV)/.ready-dev
 	  echo "in turn: Kubernetes $$minor"; \
 	  KUBERNETES=$$minor $(BIN)/python -m pytest --cluster=real -q -n $(NODE_WORKERS) $(MATRIX) $(PYTEST_ARGS); }
 
-# Not the claim that comes later: the scheduler of 1.34 may look at such a pod again only after minutes.
+# Not the claim that comes later: up to 1.34 the volume binder of the scheduler has a cache of its own. A new volume may
+# wake a pod before that cache has the volume, and then nothing wakes the pod again for 5 minutes.
 MATRIX := $(addprefix tests/scenarios/,test_scheduling.py::test_a_pod_waits_for_a_claim_that_should_be_bound_already \
   test_helm.py test_image_volumes.py::test_a_changed_image_of_a_volume_is_pulled_ahead)
 
