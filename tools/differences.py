@@ -162,6 +162,11 @@ _CLONE_SET: Final = _differences_of(
         "the policy allows it",
     ),
     (
+        "a pod leaves service before its resize, and again after each refusal of the API server",
+        "a resize that restarts a container is asked for in a dry run before, and others come before",
+        "a refused resize takes no pod out of service",
+    ),
+    (
         "v1beta1 refuses `maxUnavailable: 0` beside a `maxSurge`, and OnDelete with a partial `rollingUpdate`",
         "both are accepted",
         "v1alpha1 accepts them, and they make sense",

@@ -135,7 +135,7 @@ def test_unknown_fields_are_not_in_the_write() -> None:
 
 @pytest.mark.parametrize(
     ("given", "uses_resize", "stages"),
-    [("100m", True, ["status", "resize", ""]), ("200m", True, [""])],
+    [("100m", True, ["resize?dryRun", "status", "resize", ""]), ("200m", True, [""])],
 )
 def test_resources_go_through_the_resize_subresource_unless_they_are_there_already(
     given: str, uses_resize: bool, stages: list[str]
@@ -152,7 +152,10 @@ def test_resources_go_through_the_resize_subresource_unless_they_are_there_alrea
     container |= {"resources": {"requests": {"cpu": "50m"}, "limits": {"cpu": given}}}
     container["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     # then
-    assert [write.subresource for write in writes_of(builder.plan(), "n1")] == stages
+    writes = writes_of(builder.plan(), "n1")
+    assert [
+        f"{write.subresource}?dryRun" if write.is_dry_run else write.subresource for write in writes
+    ] == stages
 
 
 def infeasible(nodes: int = 3, **rolling: Any) -> DaemonSetBuilder:
