@@ -230,7 +230,8 @@ MATRIX := $(addprefix tests/scenarios/,test_scheduling.py::test_a_pod_waits_for_
 
 # A few pods: whether the bench still runs. Its figures mean nothing.
 bench-in-brief: $(VENV)/.ready-dev
-	@$(MAKE) --no-print-directory bench CLUSTER=real N=4 NODES=2 >$(VENV)/bench.log 2>&1 \
+	@{ $(MAKE) --no-print-directory bench CLUSTER=real N=4 NODES=2 && \
+	   $(MAKE) --no-print-directory bench-beside N=4 NODES=2 PAIRS=1 ROUNDS=1 REST=1; } >$(VENV)/bench.log 2>&1 \
 	  || { code=$$?; cat $(VENV)/bench.log; exit $$code; }
 
 # Real nodes are waited for most of the time, so they come up beside the other tests. What they say comes in one piece.
@@ -284,6 +285,12 @@ real: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
 	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
+
+# pykruise and OpenKruise alternately. Only figures of an otherwise idle machine count.
+bench-beside: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.beside --pods $(N) --nodes $(or $(NODES),100) \
+	  --pairs $(or $(PAIRS),5) $(if $(ORIGINAL),--release $(ORIGINAL)) $(if $(THROTTLED),--throttled) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(REST),--rest $(REST)) $(if $(PAGE),--page $(PAGE)) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
 
 attacks: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.bench_attacks --page --cluster $(CLUSTER) \

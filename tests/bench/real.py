@@ -129,7 +129,7 @@ async def life(bench: Bench, pods: int) -> list[RealPhase]:
 # ── latency ──────────────────────────────────────────────────────────────────
 
 
-async def latency(bench: Bench) -> list[Latency]:
+async def latency(bench: Bench, *, rounds: int = ROUNDS) -> list[Latency]:
     """Scale between 0 and 1, and see when the pod and the status come; both are watched."""
     pod_came: asyncio.Queue[float] = asyncio.Queue()
     status_came: asyncio.Queue[tuple[int, int, float]] = asyncio.Queue()
@@ -154,7 +154,7 @@ async def latency(bench: Bench) -> list[Latency]:
     to_pod, to_status = [], []
     try:
         await asyncio.sleep(1)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             began = time.perf_counter()
             generation = await bench.change({"replicas": 1})
             to_pod.append(await asyncio.wait_for(pod_came.get(), timeout=30) - began)

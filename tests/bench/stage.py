@@ -258,11 +258,14 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def on_stage(plane: ControlPlane, *, pods: int, nodes: int) -> AsyncIterator[Stage]:
-    """Kubelets in a process of their own, with room for twice the pods."""
+async def on_stage(
+    plane: ControlPlane, *, pods: int, nodes: int, agent: bool = False
+) -> AsyncIterator[Stage]:
+    """Kubelets in a process of their own, with room for twice the pods. `agent`: with simulated node agents."""
     kubelets = (
         *("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes)),
         *("--pods-per-node", str(-(-pods * 2 // nodes)), "--start", "0", "--stop", "0"),
+        *(("--agent",) if agent else ()),
     )
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig), pool=CONCURRENCY)
     limiter = Limiter(start=CONCURRENCY, minimum=CONCURRENCY, maximum=CONCURRENCY)
