@@ -36,10 +36,10 @@ GATES: Final = Gates.of(ImagePullJobGate=True, ResourceDistributionGate=True)
 
 
 class CountingStorage(MemoryStorage):
-    """A storage that knows the number of its objects, and keeps a short history: it is full within an hour."""
+    """A storage that knows the number of its objects, and keeps a short history, as after a compaction."""
 
     def __init__(self) -> None:
-        super().__init__(history_events=1000)
+        super().__init__(history_events=200)
         self.count = 0
 
     def commit(self, change: StorageChange) -> None:
