@@ -18,6 +18,8 @@
 #   make check-release VERSION=1.2.3  installs what was released, and nothing else, into empty places
 #   make push REGISTRY=registry.example.com/team  builds the images and pushes them there, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
+#   make bench-beside  pykruise and OpenKruise alternately on one real control plane: speed, CPU, memory; PAIRS=5 N=500
+#   make soak HOURS=8  virtual hours of churn over all kinds, and what grows meanwhile; REAL=1: real hours
 #   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks at once; prints the
 #               figures of docs/lab/security.md
 #   make site   the documentation as a site, in build/site; make spelling looks for misspelt words in it
@@ -60,7 +62,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: test-others others-in-brief bench-in-brief matrix-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: bench-beside soak test-others others-in-brief bench-in-brief matrix-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -231,7 +233,8 @@ MATRIX := $(addprefix tests/scenarios/,test_scheduling.py::test_a_pod_waits_for_
 
 # A few pods: whether the bench still runs. Its figures mean nothing.
 bench-in-brief: $(VENV)/.ready-dev
-	@$(MAKE) --no-print-directory bench CLUSTER=real N=4 NODES=2 >$(VENV)/bench.log 2>&1 \
+	@{ $(MAKE) --no-print-directory bench CLUSTER=real N=4 NODES=2 && \
+	   $(MAKE) --no-print-directory bench-beside N=4 NODES=2 PAIRS=1 ROUNDS=1 REST=1; } >$(VENV)/bench.log 2>&1 \
 	  || { code=$$?; cat $(VENV)/bench.log; exit $$code; }
 
 # Real nodes are waited for most of the time, so they come up beside the other tests. What they say comes in one piece.
@@ -285,6 +288,18 @@ real: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
 	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
+
+# pykruise and OpenKruise alternately. Only figures of an otherwise idle machine count.
+bench-beside: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.beside \
+	  --pods $(if $(filter file,$(origin N)),500,$(N)) --nodes $(or $(REAL_NODES),100) \
+	  --pairs $(or $(PAIRS),5) $(if $(ORIGINAL),--release $(ORIGINAL)) $(if $(THROTTLED),--throttled) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(REST),--rest $(REST)) $(if $(PAGE),--page $(PAGE)) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
+
+# Leaks show in hours: virtual ones (a minute each), or real ones with REAL=1.
+soak: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.soak --hours $(or $(HOURS),8) \
+	  $(if $(REAL),--real) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
 
 attacks: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.bench_attacks --page --cluster $(CLUSTER) \

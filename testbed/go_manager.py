@@ -52,6 +52,13 @@ class GoManager:
         self.webhook_port, self._health_port, self._metrics_port, self._pprof_port = free_ports(4)
 
     @property
+    def pid(self) -> int:
+        """Process id of the running manager. Raises RuntimeError when it does not run."""
+        if self._process is None:
+            raise RuntimeError(f"{self.part.product} {self.version} does not run")
+        return self._process.pid
+
+    @property
     def log(self) -> Path:
         """All that it wrote."""
         return self._folder / "manager.log"

@@ -11,6 +11,7 @@ How it runs: testbed/go_manager.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -35,9 +36,20 @@ class OpenKruise(GoManager):
     part = OPENKRUISE
     namespace = NAMESPACE
 
-    def __init__(self, plane: ControlPlane, version: str, *, gates: str = GATES) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        version: str,
+        *,
+        gates: str = GATES,
+        kubeconfig: Path | None = None,
+        throttled: bool = False,
+    ) -> None:
+        """`kubeconfig`: its rights, the admin's by default. `throttled`: keep its default client-side limits."""
         super().__init__(plane, version)
         self.gates = gates
+        self._kubeconfig = kubeconfig or plane.kubeconfig
+        self._limits = () if throttled else ("--rest-config-qps=500", "--rest-config-burst=1000")
 
     def manifests(self) -> list[dict[str, Any]]:
         """Return its definitions, webhook configurations, namespace and secret, as in its release."""
@@ -96,14 +108,13 @@ class OpenKruise(GoManager):
     def arguments(self) -> Sequence[str]:
         """Arguments of the program."""
         return (
-            f"--kubeconfig={self._plane.kubeconfig}",
+            f"--kubeconfig={self._kubeconfig}",
             "--enable-leader-election",
             f"--leader-election-namespace={NAMESPACE}",
             f"--metrics-addr=127.0.0.1:{self._metrics_port}",
             f"--health-probe-addr=127.0.0.1:{self._health_port}",
             f"--pprof-addr=127.0.0.1:{self._pprof_port}",
             f"--feature-gates={self.gates}",
-            "--rest-config-qps=500",
-            "--rest-config-burst=1000",
+            *self._limits,
             "-v=3",
         )

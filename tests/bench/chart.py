@@ -1,15 +1,18 @@
-"""The chart of a run on a real control plane: pods a second, beside a bare script and the API server alone.
+"""Charts of runs on a real control plane.
 
-Report's phases ──▶ svg() ──▶ one SVG document, for the docs
+phases of one manager ──▶ svg() ──▶ pods per second, beside a bare script and the API server alone
+phases of two managers ──▶ svg_of_comparison() ──▶ pods per second and CPU of both
 """
 
 from collections.abc import Sequence
 from html import escape
 from typing import Protocol
 
-__all__ = ["BarPhase", "svg"]
+__all__ = ["BarPhase", "ComparedPhase", "svg", "svg_of_comparison"]
 
 ROW, BAR, LEFT, WIDTH, TOP = 60, 14, 240, 460, 48
+HALF, GAP = 300, 60
+"""Width of each of two charts side by side, and the space between them."""
 REACHED, SCRIPT, LIMIT = "#2f6fb0", "#e0a040", "#c9d6e3"
 
 
@@ -57,9 +60,56 @@ def svg(phases: Sequence[BarPhase], *, title: str) -> str:
     return "\n".join([*lines, "</svg>\n"])
 
 
-def _bar(top: float, value: float, longest: float, colour: str) -> list[str]:
-    width = WIDTH * value / longest
+class ComparedPhase(Protocol):
+    """A row that compares two managers; each pair is (pykruise, OpenKruise)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def pods_per_s(self) -> tuple[float, float]: ...
+
+    @property
+    def cpu_ms(self) -> tuple[float, float]: ...
+
+
+def svg_of_comparison(phases: Sequence[ComparedPhase], *, release: str) -> str:
+    """Two charts side by side, with two bars for each phase: pods per second, and the manager's CPU per pod."""
+    height = TOP + ROW * len(phases) + 10
+    width = LEFT + 2 * (HALF + GAP)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        'font-family="sans-serif" font-size="13">',
+        f'<text x="8" y="20" fill="{REACHED}" font-weight="bold">pykruise</text>',
+        f'<text x="90" y="20" fill="{SCRIPT}" font-weight="bold">OpenKruise {escape(release)}</text>',
+        f'<text x="{LEFT}" y="38">pods per second (more is better)</text>',
+        f'<text x="{LEFT + HALF + GAP}" y="38">CPU of the manager, ms per pod (less is better)</text>',
+    ]
+    fastest = max((rate for phase in phases for rate in phase.pods_per_s), default=0.0) or 1.0
+    costliest = max((cpu for phase in phases for cpu in phase.cpu_ms), default=0.0) or 1.0
+    for number, phase in enumerate(phases):
+        top = TOP + ROW * number
+        lines.append(f'<text x="8" y="{top + 24}">{escape(phase.name)}</text>')
+        for row, colour in enumerate((REACHED, SCRIPT)):
+            at = top + row * (BAR + 2)
+            speed, cpu = phase.pods_per_s[row], phase.cpu_ms[row]
+            lines += _bar(at, speed, fastest, colour, width=HALF)
+            lines += _bar(at, cpu, costliest, colour, left=LEFT + HALF + GAP, width=HALF, digits=1)
+    return "\n".join([*lines, "</svg>\n"])
+
+
+def _bar(
+    top: float,
+    value: float,
+    longest: float,
+    colour: str,
+    *,
+    left: float = LEFT,
+    width: float = WIDTH,
+    digits: int = 0,
+) -> list[str]:
+    length = width * value / longest
     return [
-        f'<rect x="{LEFT}" y="{top}" width="{width:.1f}" height="{BAR}" fill="{colour}"/>',
-        f'<text x="{LEFT + width + 6:.1f}" y="{top + BAR - 3}" font-size="11">{value:.0f}</text>',
+        f'<rect x="{left}" y="{top}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>',
+        f'<text x="{left + length + 6:.1f}" y="{top + BAR - 3}" font-size="11">{value:.{digits}f}</text>',
     ]

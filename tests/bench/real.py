@@ -32,6 +32,9 @@ from testbed.control_plane import ControlPlane
 ROUNDS = 30
 """Of the latency at one replica."""
 
+CHASE_S = 0.2
+"""Seconds between a status and the next change, where changes follow each other."""
+
 SCALE_UP, IN_PLACE = "scale up until ready", "in place, maxUnavailable 100%"
 
 
@@ -129,8 +132,12 @@ async def life(bench: Bench, pods: int) -> list[RealPhase]:
 # ── latency ──────────────────────────────────────────────────────────────────
 
 
-async def latency(bench: Bench) -> list[Latency]:
-    """Scale between 0 and 1, and see when the pod and the status come; both are watched."""
+async def latency(bench: Bench, *, rounds: int = ROUNDS) -> list[Latency]:
+    """Scale between 0 and 1, and measure when the pod and the status follow; both are watched.
+
+    First with a rest after each change, then with changes that follow each other: the next one comes `CHASE_S` after
+    the status of the last one.
+    """
     pod_came: asyncio.Queue[float] = asyncio.Queue()
     status_came: asyncio.Queue[tuple[int, int, float]] = asyncio.Queue()
     listed = await bench.client.list(PODS, NAMESPACE)
@@ -150,27 +157,41 @@ async def latency(bench: Bench) -> list[Latency]:
                 seen = (status.get("observedGeneration", 0), status.get("replicas", 0), time.perf_counter())
                 status_came.put_nowait(seen)
 
+    async def status_of(generation: int, expected: int) -> float:
+        observed, replicas, at = 0, -1, 0.0
+        while observed < generation or replicas != expected:
+            observed, replicas, at = await asyncio.wait_for(status_came.get(), timeout=30)
+        return at
+
     tasks = [asyncio.create_task(watch_pods()), asyncio.create_task(watch_status())]
-    to_pod, to_status = [], []
+    to_pod, to_status, chased = [], [], []
     try:
         await asyncio.sleep(1)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             began = time.perf_counter()
             generation = await bench.change({"replicas": 1})
             to_pod.append(await asyncio.wait_for(pod_came.get(), timeout=30) - began)
-            observed, replicas, at = 0, 0, began
-            while observed < generation or replicas != 1:
-                observed, replicas, at = await asyncio.wait_for(status_came.get(), timeout=30)
-            to_status.append(at - began)
+            to_status.append(await status_of(generation, 1) - began)
             await bench.settled(1)
             await bench.change({"replicas": 0})
             await bench.settled(0)
             await asyncio.sleep(0.5)
+        for number in range(2 * rounds):
+            expected = 1 - number % 2
+            began = time.perf_counter()
+            generation = await bench.change({"replicas": expected})
+            chased.append(await status_of(generation, expected) - began)
+            await asyncio.sleep(CHASE_S)
+        await bench.settled(0)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return [spread("spec to pod", to_pod), spread("spec to status", to_status)]
+    return [
+        spread("spec to pod", to_pod),
+        spread("spec to status", to_status),
+        spread(f"spec to status, changes every {CHASE_S:g} s", chased),
+    ]
 
 
 # ── as text ──────────────────────────────────────────────────────────────────
@@ -215,9 +236,10 @@ def text(report: Report) -> str:
         for phase in report.phases
         if phase.out_p99_ms
     ]
-    lines += ["", f"{'at one replica':<32}{'p50 ms':>8}{'p99 ms':>8}"]
+    lines += ["", f"{'at one replica':<44}{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}"]
     lines += [
-        f"{latency.name:<32}{latency.p50_ms:>8.1f}{latency.p99_ms:>8.1f}" for latency in report.latencies
+        f"{latency.name:<44}{latency.p50_ms:>8.1f}{latency.p95_ms:>8.1f}{latency.p99_ms:>8.1f}"
+        for latency in report.latencies
     ]
     lines += ["", f"{f'API server alone, {CONCURRENCY} at once':<32}{'per s':>8}{'CPU ms':>8}"]
     lines += [

@@ -90,6 +90,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     rounds: int
     p50_ms: float
+    p95_ms: float
     p99_ms: float
 
 
@@ -258,11 +259,14 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def on_stage(plane: ControlPlane, *, pods: int, nodes: int) -> AsyncIterator[Stage]:
-    """Kubelets in a process of their own, with room for twice the pods."""
+async def on_stage(
+    plane: ControlPlane, *, pods: int, nodes: int, agent: bool = False
+) -> AsyncIterator[Stage]:
+    """Kubelets in a process of their own, with room for twice the pods. `agent`: with simulated node agents."""
     kubelets = (
         *("kubelets", "--kubeconfig", str(plane.kubeconfig), "--nodes", str(nodes)),
         *("--pods-per-node", str(-(-pods * 2 // nodes)), "--start", "0", "--stop", "0"),
+        *(("--agent",) if agent else ()),
     )
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig), pool=CONCURRENCY)
     limiter = Limiter(start=CONCURRENCY, minimum=CONCURRENCY, maximum=CONCURRENCY)
@@ -342,7 +346,16 @@ def rss_mb(pid: int) -> float:
 
 
 def spread(name: str, seconds: list[float]) -> Latency:
-    """Middle and almost the worst of some times."""
+    """Median and high percentiles of some times."""
     milliseconds = sorted(second * 1000 for second in seconds)
-    p99 = milliseconds[min(len(milliseconds) - 1, round(0.99 * (len(milliseconds) - 1)))]
-    return Latency(name=name, rounds=len(seconds), p50_ms=statistics.median(milliseconds), p99_ms=p99)
+
+    def percentile(share: float) -> float:
+        return milliseconds[min(len(milliseconds) - 1, round(share * (len(milliseconds) - 1)))]
+
+    return Latency(
+        name=name,
+        rounds=len(seconds),
+        p50_ms=statistics.median(milliseconds),
+        p95_ms=percentile(0.95),
+        p99_ms=percentile(0.99),
+    )

@@ -45,6 +45,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     name: str = KEY.name
     uid: str = "u"
     resource_version: int = 1
+    generation: int = 0
     stored_status: dict[str, Any] = {}
     kstatus: Conditions = ()
     is_deleting: bool = False
@@ -67,6 +68,7 @@ class World(msgspec.Struct):
     current: bool = True
     live_uid: str = "u"
     version: int = 1
+    generation: int = 0
     tells_failures: bool = True
     looks: int = 0
     create_s: float = 0.0
@@ -77,7 +79,12 @@ class World(msgspec.Struct):
 
     def view(self) -> View:
         plain, kstatus = without_kstatus(self.stored)
-        return View(resource_version=self.version, stored_status=dict(plain), kstatus=kstatus)
+        return View(
+            resource_version=self.version,
+            generation=self.generation,
+            stored_status=dict(plain),
+            kstatus=kstatus,
+        )
 
     # the kind
     def control(self) -> Control:
@@ -417,6 +424,25 @@ async def test_the_status_that_says_that_nothing_is_waited_for_any_more_is_never
     world.plan_now = Plan(status={"ready": 4})
     assert await take(KEY)
     assert world.stored == {"ready": 3}
+
+
+async def test_the_first_and_the_last_status_of_each_generation_are_not_paced(world: World) -> None:
+    # given statuses of a rollout that have used up their pace
+    take = turn(world)
+    waiting = Reason(Code.NOT_READY, "pods are not ready")
+    for ready in range(2 * BURST):
+        world.plan_now = Plan(status={"ready": ready}, waiting=waiting)
+        await take(KEY)
+    written = []
+    for generation in (1, 2):
+        world.generation = generation
+        for ready, reason in ((101, waiting), (102, waiting), (103, None), (104, None)):
+            # when
+            world.plan_now = Plan(status={"ready": 1000 * generation + ready}, waiting=reason)
+            await take(KEY)
+            written.append(world.stored["ready"])
+    # then
+    assert written == [1101, 1101, 1103, 1103, 2101, 2101, 2103, 2103]
 
 
 async def test_a_plan_whose_wish_has_changed_is_left_and_planned_anew_at_once(world: World) -> None:

@@ -141,6 +141,10 @@ class _Past(msgspec.Struct):
     """Time of the latest creation of objects for this owner, and the owner's resourceVersion at that time."""
     was_waiting: bool = False
     """Whether the previous plan waited."""
+    milestone: tuple[int, bool] = (0, False)
+    """Generation of the latest plan, and whether that plan was at rest: nothing to write, nothing to wait for."""
+    reported: tuple[int, bool] = (0, False)
+    """Newest milestone that the stored status describes."""
     is_status_refused: bool = False
     """Whether its status could not be written. The retry has a backoff like other failures."""
     logged: str = ""
@@ -268,7 +272,9 @@ class Reconciler:
         makes = any(isinstance(step.action, Create) for step in plan.steps)
         if makes and started - past.made_at < MADE_LATELY_S and past.made_for == owner.resource_version:
             await self._check_exists(owner)
-        is_settled = past.was_waiting and plan.waiting is None and not plan.stages
+        is_at_rest = plan.waiting is None and not plan.stages
+        is_settled = past.was_waiting and is_at_rest
+        past.milestone = (generation, is_at_rest)
         past.was_waiting = plan.waiting is not None
         outcome, report = await self._write(owner, view, plan, at_once=is_settled)
         held_s = self._brake.note(
@@ -455,22 +461,26 @@ class Reconciler:
             wanted=wanted,
             resource_version=owner.resource_version if owner.is_guarded else "",
         )
+        past = self._past_of(owner)
         if patch is None:
-            self._past_of(owner).own_owed_since = None
+            past.own_owed_since = None
+            past.reported = max(past.reported, past.milestone)
             return _Report()
         patience_s = 0.0 if at_once else self._patience_s(owner, status)
         if patience_s > 0:
             return _Report(due_in_s=patience_s)
         pace = self._busy_pace if is_busy else self._pace
         wait_s = pace.wait_s(owner.key, now=now)
-        past = self._past_of(owner)
-        if wait_s > 0 and not at_once and not past.is_status_refused:
+        # A client that changed the spec waits for the first status of the generation, and for the one at its end.
+        is_awaited = past.milestone > past.reported
+        if wait_s > 0 and not (at_once or is_awaited or past.is_status_refused):
             return _Report(due_in_s=wait_s)
-        self._past_of(owner).own_owed_since = None
+        past.own_owed_since = None
         outcome = await self._executor_of(owner.key).execute(_plan_of_patch(patch))
         past.is_status_refused = outcome.failure is not None and not outcome.failure.is_stale
         again_s = None
         if outcome.failure is None:
+            past.reported = max(past.reported, past.milestone)
             again_s = self._learn_unkept_fields(owner, patch, now=now)
             if self._reports_ready:
                 self._check_kstatus_kept(owner)

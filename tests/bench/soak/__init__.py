@@ -1,0 +1,1 @@
+"""Long runs that look for leaks: `python -m bench.soak`; see __main__.py."""
