@@ -270,7 +270,7 @@ _DAEMON_SET: Final = _differences_of(
     ),
     (
         "the template's selector can be changed when webhooks are down, and every node gets a second pod",
-        "nothing is touched ([how to recover](daemonset.md#the-selector-cannot-be-changed-and-a-change-does-no-harm))",
+        "nothing is touched ([how to recover](daemonset.md#the-selector-cannot-be-changed))",
         "see all kinds",
     ),
     (
@@ -529,7 +529,7 @@ _ADMISSION: Final = _differences_of(
     ),
     (
         "API servers ask about every new pod",
-        "only about pods that may need a review ([how](webhooks.md#pods-that-were-not-reviewed))",
+        "only about pods that may need a review ([how](webhooks.md#which-pods-the-webhooks-review))",
         "other pods do not depend on the manager",
     ),
     ("reviews have 30 s", "10 s", "an API server is not held up by a sick manager"),
