@@ -34,92 +34,94 @@ _EVERYWHERE: Final = _differences_of(
     "all kinds",
     (
         "a refusal has the code 400, 422 or 500",
-        "422 with every field error and its whole path; a refused eviction 429, other refusals 403",
-        "clients can show where, and drain tools try again",
+        "422 with every field error and its whole path; a refused eviction gets 429, other refusals 403",
+        "clients can show the field, and drain tools try again",
     ),
     (
-        "server-side apply takes the containers, volumes and other lists of a template as one value",
-        "it merges them by key, as in a Deployment; a template with one name twice is refused by the API server",
-        "two appliers of one template do not replace each other's containers",
+        "server-side apply treats the containers, volumes and other lists of a template as one value",
+        "it merges them by key, as in a Deployment; the API server refuses a template with the same name twice",
+        "two users who apply parts of one template do not remove each other's containers",
     ),
     (
         "a spec that cannot be read counts as 0 or as its default",
-        "a condition or event names the field, and no pod is touched",
-        "a partition that became 0 updates everything",
+        "a condition or event names the field, and no pod is changed",
+        "a partition that became 0 would update all pods",
     ),
     (
-        "`spec.selector` of a stored object is followed wherever it goes",
-        "one that got past admission touches nothing: `SelectorMismatch`",
+        "the controller uses a changed `spec.selector` of a stored object",
+        "it changes nothing while the selector differs: `SelectorMismatch`",
         "it would orphan all pods and create as many again",
     ),
     (
-        "a template, or a patch of pods, may have labels and annotations that are about one pod "
-        "(`apps.kruise.io/specified-delete`, a lifecycle state, an instance id, a revision hash): each pod gets them",
-        "they are refused; a stored template is read without them",
-        "pods would be created and deleted for ever",
+        "a template, or a patch of pods, may have labels and annotations that belong to a single pod "
+        "(`apps.kruise.io/specified-delete`, a lifecycle state, an instance id, a revision hash): each pod "
+        "gets them",
+        "they are refused, and ignored in a stored template",
+        "pods would be created and deleted without end",
     ),
     (
-        "a workload whose new pods are marked for deletion creates and deletes them without end",
+        "a workload that marks its new pods for deletion creates and deletes them without end",
         "an object that undoes its own work three times waits 1 s, 2 s, 4 s, … up to five minutes: `Churning`",
-        "one object must not take what the API server has",
+        "one object must not use up the API server",
     ),
     (
-        "tools that follow kstatus (Flux, Helm 4) take every object for ready at once",
+        "tools that use kstatus (Flux, Helm 4) see every object as ready immediately",
         "workloads report `Ready`, `Reconciling` and `Stalled`",
-        "they wait for rollouts ([gitops.md](gitops.md))",
+        "these tools wait for rollouts ([gitops.md](gitops.md))",
     ),
     (
         "a write conflict sets a failure condition that nothing clears",
-        "a conflict is no failure; failure conditions become False when their cause is gone",
-        "alerts on conditions mean something",
+        "a conflict is not a failure; failure conditions become False when their cause is removed",
+        "alerts on conditions are reliable",
     ),
     (
         "one event for each pod",
-        "events of one kind and plan are one event with a count and a list",
-        "client-go's limits cut them off in large rollouts",
+        "one event with a count and a list for all events of one kind in a plan",
+        "in large rollouts client-go's limits would drop events",
     ),
     (
         "revisions are compared byte by byte",
-        "they are compared by meaning: a default that a definition or a webhook spells out (of a pod template too, such"
-        " as `imagePullPolicy: Always`) makes no other revision",
-        "taking over a cluster rolls no pod",
+        "they are compared by meaning: an explicit default of a definition or a webhook (also in a pod "
+        "template, such as `imagePullPolicy: Always`) makes no other revision",
+        "a switch of the manager rolls no pod",
     ),
     (
-        "the manager reads the newest version of each kind; on a cluster that stores another one a webhook converts",
-        "it reads the version that the cluster stores and converts itself",
-        "it works on the definitions of every release, and beside a manager that answers conversions",
+        "the manager reads the newest version of each kind; when the cluster stores another version, a webhook "
+        "converts",
+        "it reads the version that the cluster stores and converts it",
+        "it works with the definitions of every release, and next to a manager that answers conversions",
     ),
     (
-        "fields that one version lacks are lost by a write through it",
+        "a write through one version removes the fields that this version lacks",
         "they are kept in the annotation `pykruise.io/conversion-<version>`",
-        "old clients do no harm",
+        "old clients remove nothing",
     ),
     (
-        "no condition says why a workload does not converge",
-        "the condition `Waiting`, and a Warning where a person has to act",
-        "it is what people ask about",
+        "no condition shows why a workload does not converge",
+        "the condition `Waiting`, and a Warning event when a user must act",
+        "users need to know why",
     ),
     (
-        "creations in a namespace that terminates are tried with backoff",
+        "creations in a terminating namespace are retried with backoff",
         "they are tried once",
-        "such a namespace takes nothing new any more",
+        "such a namespace accepts no new objects",
     ),
     (
         "webhooks write whole objects: `creationTimestamp: null`, `resources: {}`, `paused: false`, "
-        "`enablePVCReuse: false` are stored though no client wrote them",
-        "webhooks add the defaults that mean something, and nothing else",
-        "what a client wrote is what it reads",
+        "`enablePVCReuse: false` are stored although no client wrote them",
+        "webhooks add only defaults that have an effect",
+        "clients read what they wrote",
     ),
     (
         "quantities in templates are stored in another form: `1000m` as `1`, `1024Mi` as `1Gi`",
-        "as they were written",
-        "what a client wrote is what it reads",
+        "they are stored as they were written",
+        "clients read what they wrote",
     ),
     (
-        "negative amounts, and texts that are no amounts, are stored where no webhook looks (a BroadcastJob's "
-        "`parallelism`, `activeDeadlineSeconds` and `restartLimit`, a StatefulSet's `revisionHistoryLimit`, an "
-        "EphemeralJob's `replicas`)",
-        "refused with their field",
+        "no webhook checks some fields for negative or malformed values (a BroadcastJob's `parallelism`, "
+        "`activeDeadlineSeconds` and `restartLimit`, a StatefulSet's `revisionHistoryLimit`, an EphemeralJob's "
+        "`replicas`)",
+        "such values are refused, with their field",
         "they could only fail later",
     ),
 )
@@ -127,107 +129,129 @@ _EVERYWHERE: Final = _differences_of(
 _CLONE_SET: Final = _differences_of(
     "CloneSet",
     (
-        "a pod that is recreated is labelled `specified-delete` first, then deleted",
-        "deleted at once where the budget lets it, with the same event `SuccessfulUpdatePodReCreate`",
-        "a write less for each pod",
+        "a pod to be recreated first gets the label `specified-delete`, and is then deleted",
+        "it is deleted immediately when the budget allows it, with the same event `SuccessfulUpdatePodReCreate`",
+        "one write less per pod",
     ),
     (
-        "`SuccessfulUpdatePodReCreate` is sent in each pass while a labelled pod waits",
-        "once",
-        "counts are true",
+        "each pass sends `SuccessfulUpdatePodReCreate` while a labelled pod waits",
+        "the event is sent once",
+        "its count is right",
     ),
     (
-        "an available CloneSet that is older than `progressDeadlineSeconds` is overdue as soon as a rollout begins",
-        "a rollout has its whole deadline, and progress renews it",
-        "the deadline is about standing still",
+        "an available CloneSet that is older than `progressDeadlineSeconds` exceeds its deadline as soon as a "
+        "rollout begins",
+        "a rollout has its whole deadline, and progress extends it",
+        "the deadline applies to rollouts without progress",
     ),
     (
         "`ProgressDeadlineExceeded` stays until the CloneSet is available, paused or at its partition",
-        "also until another template is set",
-        "the new rollout has not missed anything yet",
+        "it also ends when the template changes",
+        "the new rollout has not exceeded its deadline",
     ),
     (
-        "`maxSurge` creates and deletes pods also for an update that restarts nothing (labels, annotations, resizes)",
-        "no pod is created or deleted; as many pods are updated at once",
-        "nothing leaves service",
+        "`maxSurge` creates and deletes pods also for an update that restarts nothing (labels, annotations, "
+        "resizes)",
+        "no pod is created or deleted; the same number of pods is updated at the same time",
+        "all pods stay available",
     ),
     (
-        "cpu and memory change in place with the gate `InPlaceWorkloadVerticalScaling`; those of whole pods never",
-        "without a gate on Kubernetes 1.35 and later, of whole pods on 1.36 and later; `=false` switches it off",
-        "the API server can, and nothing restarts",
+        "cpu and memory of containers change in place with the gate `InPlaceWorkloadVerticalScaling`; "
+        "resources of a whole pod never",
+        "without a gate on Kubernetes 1.35 and later, for whole pods on 1.36 and later; `=false` switches it "
+        "off",
+        "the API server supports it, and nothing restarts",
     ),
     (
-        "a resize that the node can never give waits for ever",
+        "a resize that does not fit on the node waits forever",
         "under InPlaceIfPossible the pod is recreated after `--inplace-resize-timeout`",
         "the policy allows it",
     ),
     (
-        "v1beta1 refuses `maxUnavailable: 0` beside a `maxSurge`, and OnDelete with a partial `rollingUpdate`",
+        "v1beta1 refuses `maxUnavailable: 0` together with a `maxSurge`, and OnDelete with a partial "
+        "`rollingUpdate`",
         "both are accepted",
-        "v1alpha1 accepts them, and they make sense",
+        "v1alpha1 accepts them, and both have a meaning",
     ),
     (
-        "`12.5%` is accepted and counts as 0, `5` as 5%",
-        "admission and controller read amounts alike; numbers as text are refused",
-        "rollouts do not stand still",
+        "`12.5%` is accepted and counts as 0, `5` counts as 5%",
+        "admission and controller read values in the same way; a number as a string is refused",
+        "rollouts are not blocked",
     ),
     (
-        "`scaleStrategy.maxUnavailable` is not checked; nonsense stops scaling up",
+        "`scaleStrategy.maxUnavailable` is not checked; an invalid value stops scaling up",
         "refused",
         "it could only fail later",
     ),
     (
         "under OnDelete the default of 20% is rounded down",
-        "rounded up",
-        "a ready pod of a small set can be replaced",
+        "it is rounded up",
+        "a ready pod of a small CloneSet can be replaced",
     ),
     (
-        "while missing pods use `maxUnavailable` up, none is updated; a pod that is down can hold them back",
-        "one pod that is down is updated at a time",
-        "a corrected template reaches pods that only it can repair",
+        "while missing pods use up `maxUnavailable`, no pod is updated; an unavailable pod can block them",
+        "one unavailable pod is updated at a time",
+        "a corrected template reaches pods that only an update can repair",
     ),
-    ("pods on their way out wait while pods are created", "they go on", "neither builds on the other"),
     (
-        "scatter order and settled counts of a surge depend on timing",
+        "pods that are being deleted wait while pods are created",
+        "their deletion continues",
+        "the two do not depend on each other",
+    ),
+    (
+        "scatter order and the final counts of a surge depend on timing",
         "the same situation gives the same plan",
-        "it can be explained and tested",
+        "plans can be explained and tested",
     ),
     (
-        "pods of a deleted CloneSet that match a new one stay unseen",
+        "nothing reports pods of a deleted CloneSet that match a new one",
         "they are not adopted either; `OrphansMatchSelector` names them",
-        "adoption would surprise those who switch over",
+        "after a switch, users do not expect an adoption",
     ),
 )
 
 _STATEFUL_SET: Final = _differences_of(
     "StatefulSet",
     (
-        "a failed pod can block the set when `scaleStrategy.maxUnavailable` is 1",
-        "it is made anew; a pod costs one of it, never two",
-        "a set heals by itself",
+        "a failed pod can block the StatefulSet when `scaleStrategy.maxUnavailable` is 1",
+        "it is created again; a pod uses at most one of `maxUnavailable`",
+        "the StatefulSet recovers automatically",
     ),
     (
-        "a hook under OrderedReady can block all others for good",
-        "it blocks no pod for good, and `PreparingDelete` is left again",
-        "no hand is needed",
-    ),
-    ("pods fail when a claim template is added", "they do not", "a running pod cannot get the volume anyway"),
-    (
-        "one bad entry of `reserveOrdinals` counts as none or stops all",
-        "it is left out with a warning; the others count",
-        "a typing error does no harm",
-    ),
-    ("specified deletion waits under OnDelete and while paused", "it works", "it is asked for by name"),
-    ("orphans are adopted by the next change of the set", "when they appear", "nothing has to be touched"),
-    (
-        "under a partition the rollout counts as complete when the pods kept back are missing, or scaled to nothing",
-        "it does not: as many pods come back old",
-        "ordinals have revisions, and the partition says which",
+        "under OrderedReady a hook can block all other pods forever",
+        "it blocks no pod forever, and a pod can return from `PreparingDelete`",
+        "no user must act",
     ),
     (
-        "the status is guessed ahead of the cluster",
-        "it follows the pods by one look",
-        "numbers are never wrong for long",
+        "after a new claim template, updates of pods fail",
+        "they do not fail",
+        "a running pod cannot get the volume",
+    ),
+    (
+        "with one invalid entry of `reserveOrdinals`, no entry counts, or the StatefulSet stops",
+        "only this entry is ignored, with a warning",
+        "a typing error has little effect",
+    ),
+    (
+        "specified deletion waits under OnDelete and while paused",
+        "the pod is deleted",
+        "the user has named the pod",
+    ),
+    (
+        "orphans are adopted at the next change of the StatefulSet",
+        "they are adopted when they appear",
+        "no user must act",
+    ),
+    (
+        "under a partition, the rollout counts as complete when the pods below the partition are missing, or "
+        "after a scale to 0",
+        "it is not complete: missing pods are created with the old revision",
+        "the partition decides the revision of each ordinal",
+    ),
+    (
+        "the status is computed before the writes are done",
+        "it is computed from the pods of one snapshot",
+        "its numbers are not wrong for long",
     ),
     (
         "a template without containers is stored",
@@ -235,161 +259,186 @@ _STATEFUL_SET: Final = _differences_of(
         "no pod could be created",
     ),
     (
-        "a deletion that leaves the pods deletes their revision",
-        "it stays with them, as a CloneSet's does",
-        "a set that takes them over knows what they are",
+        "a deletion with orphan propagation deletes the pods' revision",
+        "the revision stays with the pods, as for a CloneSet",
+        "a StatefulSet that adopts the pods knows their revision",
     ),
 )
 
 _DAEMON_SET: Final = _differences_of(
     "DaemonSet",
     (
-        "`…rollingUpdate.rollingUpdate.type` in the paths of errors",
-        "`spec.updateStrategy.rollingUpdate.…`",
-        "the path leads to the field",
+        "the paths of errors contain `…rollingUpdate.rollingUpdate.type`",
+        "they contain `spec.updateStrategy.rollingUpdate.…`",
+        "the path names the field",
     ),
     (
-        "a node that is deleted changes nothing until something else happens",
-        "its DaemonSets are looked at",
+        "the deletion of a node has no effect until another event",
+        "its DaemonSets are reconciled",
         "`desiredNumberScheduled` is right",
     ),
     (
-        "percentages are resolved against the last status: nothing on the first pass, `10%` of 5 nodes is 0 for ever",
-        "against the nodes of this pass, and a burst of at least 1",
-        "percentages work on the first pass and on small clusters",
+        "percentages are of the numbers in the last status: 0 in the first pass, and `10%` of 5 nodes is "
+        "always 0",
+        "they are of the nodes of this pass, and a burst is at least 1",
+        "percentages work in the first pass and on small clusters",
     ),
     (
         "`burstReplicas` and the node selector are not checked",
-        "nonsense is refused",
-        "it could only fail later",
+        "invalid values are refused",
+        "they could only fail later",
     ),
     (
-        "a pod that succeeded stays, and its node has none",
+        "a pod that succeeded stays, and its node has no running pod",
         "it is replaced (`SucceededDaemonPod`)",
         "the node has its daemon",
     ),
     (
-        "the template's selector can be changed when webhooks are down, and every node gets a second pod",
-        "nothing is touched ([how to recover](daemonset.md#the-selector-cannot-be-changed))",
-        "see all kinds",
+        "when webhooks are down, the template's selector can be changed, and every node gets a second pod",
+        "no pod is changed ([how to recover](daemonset.md#the-selector-cannot-be-changed))",
+        'see "all kinds"',
     ),
     (
-        "v1alpha1's annotation for progressive creation stays when v1beta1 switched it off",
-        "it is not shown then",
+        "v1alpha1's annotation for progressive creation stays after v1beta1 switched it off",
+        "it is then not shown",
         "a client of v1alpha1 does not switch it on again",
     ),
     (
-        "a readiness gate that the template has already is added a second time",
-        "it is there once",
-        "one gate is one condition",
+        "a readiness gate of the template is added a second time",
+        "it is not added again",
+        "one gate belongs to one condition",
     ),
 )
 
 _SIDECAR_SET: Final = _differences_of(
     "SidecarSet",
     (
-        "a pod that is not ready is upgraded beside as many ready ones as `maxUnavailable` says",
-        "it is upgraded at once and counts",
-        "a corrected image does not take one more pod out of service",
+        "`maxUnavailable` limits only the upgrades of ready pods; a pod that is not ready is upgraded in "
+        "addition",
+        "a pod that is not ready is upgraded immediately and counts",
+        "a corrected image does not make one more pod unavailable",
     ),
     (
-        "with `NotUpdate` the number of ready pods is that of the last creation of a pod",
-        "the status follows pods and namespaces at once",
-        "the number is stale there",
+        "with `NotUpdate`, the number of ready pods changes only when a pod is created",
+        "the status follows changes of pods and namespaces immediately",
+        "otherwise the number is stale",
     ),
     (
-        "whether two selectors can meet is guessed",
-        "it is worked out whether they can meet",
-        "no false conflict, and none overlooked",
+        "whether two selectors can match the same pod is guessed",
+        "it is computed",
+        "there is no false conflict, and no conflict is missed",
     ),
-    ("a base cannot be updated while it has a canary", "it can", "its canary is compared by name"),
+    (
+        "a base cannot be updated while it has a canary",
+        "it can",
+        "the canary is recognised by the name of its base",
+    ),
     (
         "a hot sidecar without an empty image is accepted, and so are `cpu*cpu` and `100MB`",
-        "refused; `cpu - 2` is accepted",
+        "they are refused; `cpu - 2` is accepted",
         "they could never be evaluated",
     ),
     (
-        "a pod's condition stays False when a change in the way is taken back, and remembers SidecarSets that are gone",
-        "it becomes True, and forgets them",
-        "conditions are about now",
+        "a pod's condition stays False when a refused change is reverted, and keeps the names of deleted "
+        "SidecarSets",
+        "it becomes True, and the names are removed",
+        "conditions describe the present state",
     ),
     (
-        "pods miss a SidecarSet that is about as old as they while the manager's cache is behind",
-        "while its watch is broken the API server is asked for each pod",
-        "no pod without its sidecar after an outage",
+        "while the manager's cache is stale, new pods can miss a SidecarSet of about the same age",
+        "while its watch is broken, the manager reads from the API server for each pod",
+        "no pod lacks its sidecar after an outage",
     ),
 )
 
 _WORKLOAD_SPREAD: Final = _differences_of(
     "WorkloadSpread",
     (
-        "pods beyond what all subsets take are adopted once something makes the manager look, into a full subset too",
-        "they are left alone: no annotation, no patch, no deletion cost",
-        "its own end-to-end tests expect that; pods of subsets cost more anyway",
+        "pods for which no subset has room are adopted at a later sync, also into a full subset",
+        "they do not change: no annotation, no patch, no deletion cost",
+        "OpenKruise's own end-to-end tests expect this; pods of subsets have a higher deletion cost",
     ),
     (
-        "an existing pod is adopted while admission may give its place away",
-        "only once the status counts it",
-        "no subset gets more than its maximum",
+        "an existing pod is adopted while admission may give its slot to another pod",
+        "it is adopted only when the status counts it",
+        "no subset gets more pods than its maximum",
     ),
     (
-        "patches for Advanced StatefulSets are tried on Kubernetes' of that name; reserved ordinals take places",
-        "they are tried on the set itself, and only ordinals that exist take places",
-        "both kinds alike",
+        "patches for an Advanced StatefulSet are checked against the built-in StatefulSet of that name; "
+        "reserved ordinals use slots",
+        "they are checked against the target, and only existing ordinals use slots",
+        "both kinds of StatefulSet work in the same way",
     ),
     (
-        "a v1beta1 CloneSet has 0 replicas for percentages",
-        "both versions alike",
-        "the first pods find their subset",
-    ),
-    ("a kind named like a built-in one cannot be on the white list", "it can", "the group tells them apart"),
-    (
-        "`targetFilter` without a selector means no pod at creation",
-        "all pods, as in the controller",
-        "one meaning",
+        "for percentages, a v1beta1 CloneSet has 0 replicas",
+        "both versions have the same replicas",
+        "the first pods get their subset",
     ),
     (
-        "StatefulSets are not watched, the white list is read once",
-        "both are followed",
+        "the white list cannot contain a kind with the name of a built-in kind",
+        "it can",
+        "the group distinguishes them",
+    ),
+    (
+        "`targetFilter` without a selector matches no pod at creation",
+        "it matches all pods, as in the controller",
+        "it has one meaning",
+    ),
+    (
+        "StatefulSets are not watched, and the white list is read once",
+        "both are watched",
         "no restart is needed",
     ),
     (
-        "a revision whose pods are all moved at once forgets that its subset is full, and new pods go there again",
-        "it is remembered for its five minutes",
-        "pods were deleted and made again every `rescheduleCriticalSeconds`",
-    ),
-    ("rescheduling waits for other events", "it reacts to the pod", "the time that is set is kept"),
-    ("a paused Deployment stops the status", "only deletion costs wait", "numbers are right"),
-    (
-        "each admitted pod is a write of the status",
-        "claims are batched, and the status is written only when it differs",
-        "hundreds of pods at once",
+        "when all pods of a revision are rescheduled at the same time, the subset is no longer unschedulable, "
+        "and new pods are placed there again",
+        "the subset stays unschedulable for five minutes",
+        "pods were deleted and created again every `rescheduleCriticalSeconds`",
     ),
     (
-        "a place is handed out again although its pod's deletion is refused after admission",
-        "only when the pod is seen to go",
-        "no subset gets more than its maximum",
+        "rescheduling waits for other events",
+        "events of the pod cause it",
+        "it happens at the configured time",
     ),
     (
-        "a pod that is deleted right after its creation keeps its place",
-        "its successor finds it free",
-        "it would be elsewhere for good",
-    ),
-    ("a dry run of an eviction takes a place for 15 s", "it leaves no trace", "a dry run writes nothing"),
-    (
-        "each pod that goes gives a place back",
-        "not where the subset has more than its maximum",
-        "a lowered maximum is reached",
+        "a paused Deployment stops the status",
+        "only deletion costs wait",
+        "numbers are right",
     ),
     (
-        "a patch that is a string or a number is accepted where the target does not exist",
+        "each admitted pod causes a write of the status",
+        "admissions are batched, and the status is written only when it differs",
+        "hundreds of pods can be created at the same time",
+    ),
+    (
+        "a slot is allocated again although the deletion of its pod was refused after admission",
+        "it is allocated again only when the deletion is observed",
+        "no subset gets more pods than its maximum",
+    ),
+    (
+        "a pod that is deleted right after its creation keeps its slot",
+        "its replacement gets the slot",
+        "the replacement would stay in another subset forever",
+    ),
+    (
+        "a dry run of an eviction uses a slot for 15 s",
+        "it changes nothing",
+        "a dry run writes nothing",
+    ),
+    (
+        "each deleted pod frees a slot",
+        "it frees none while the subset has more pods than its maximum",
+        "the number of pods reaches a lowered maximum",
+    ),
+    (
+        "a patch that is a string or a number is accepted when the target does not exist",
         "refused, with `spec.subsets[i].patch`",
         "no pod could be created",
     ),
     (
         "`status.spread` does not exist",
-        "a line for people: `a 3/3, b 2`",
-        "`kubectl get ws` shows where pods are",
+        "it is a summary for users: `a 3/3, b 2`",
+        "`kubectl get ws` shows how many pods each subset has",
     ),
     (
         "a second WorkloadSpread for the same workload is accepted",
@@ -401,142 +450,149 @@ _WORKLOAD_SPREAD: Final = _differences_of(
 _RESOURCE_DISTRIBUTION: Final = _differences_of(
     "ResourceDistribution",
     (
-        "`stringData` of a Secret costs a write in each pass",
-        "it is compared as the `data` that it becomes",
-        "no writes without a change",
+        "`stringData` of a Secret causes a write in each pass",
+        "it is compared as `data`",
+        "without a change there is no write",
     ),
     (
-        "a failed namespace has all of them tried again with a backoff",
-        "each namespace is tried again by itself, after 1 s up to 5 minutes",
-        "one quota keeps no other namespace busy",
+        "after a failure in one namespace, all namespaces are tried again with backoff",
+        "only this namespace is tried again, after 1 s up to 5 minutes",
+        "a quota of one namespace causes no work for others",
     ),
     (
-        "an object in the way is found to be gone at the next other event",
-        "its deletion brings the copy",
-        "nothing has to be touched",
+        "when a conflicting object is deleted, the copy is created at the next other event",
+        "the deletion causes the creation",
+        "no user must act",
     ),
     (
-        "all Secrets and ConfigMaps are mirrored whole",
-        "only their metadata; contents of own copies by a digest",
-        "no secret is held that is none of its business",
+        "all Secrets and ConfigMaps are cached completely",
+        "only their metadata is cached, and digests of the contents of copies",
+        "the manager holds no foreign secrets",
     ),
     (
-        "`failed` is all that did not succeed in the last pass",
-        "all that failed; while writes are under way there are some that are neither",
-        "a rollout is no failure",
+        "`failed` counts everything that did not succeed in the last pass",
+        "it counts only failures; during a pass, some namespaces have neither succeeded nor failed",
+        "a running distribution is not a failure",
     ),
     (
         "the reason of a condition is a fixed sentence",
         "it names the object or the namespace",
-        "people see which",
+        "users see which one failed",
     ),
 )
 
 _PERSISTENT_POD_STATE: Final = _differences_of(
     "PersistentPodState",
     (
-        "what a person wrote is overwritten or deleted by annotations of a workload of that name",
-        "only what the workload owns is, and its retention policy stays; an event tells of the rest",
-        "nothing of a person's is lost",
+        "annotations of a workload overwrite or delete an object of that name that a user wrote",
+        "they affect only objects that the workload owns; the user's retention policy stays, and an event "
+        "reports other objects",
+        "objects of users stay",
     ),
     (
         "weights, keys and policies are not checked",
-        "what would fail later is refused",
+        "values that would fail later are refused",
         "pods would not be created",
     ),
     (
-        "an empty preferred term is put into pods",
+        "pods get an empty preferred term",
         "it is left out",
         "it matches no node",
     ),
     (
-        "`ordinals.start` is ignored: the record of a rebuilt pod is dropped",
+        "`ordinals.start` is ignored: the record of a recreated pod is dropped",
         "ordinals are counted from there",
-        "the pod comes back to its place",
+        "the pod returns to its node",
     ),
     (
-        "a node that cannot be read loses the record until the next event",
-        "it is tried again",
-        "nothing has to be touched",
+        "when a node cannot be read, the record is lost until the next event",
+        "the read is retried",
+        "no user must act",
     ),
     (
-        "a label of a node that gets another value stays recorded, for the pods that come to the node later too",
-        "what is recorded is the node as it is",
-        "no pod could come back to the node, with a required key perhaps to none",
+        "when a label of a node changes, the old value stays recorded, also for pods that start on the node "
+        "later",
+        "the current labels of the node are recorded",
+        "no pod could return to the node, and with a required key perhaps to no node",
     ),
     (
         "a malformed white list refuses all pods with a controller",
-        "only those of kinds that would need the list",
-        "a typing error does little harm",
+        "it refuses only pods of kinds that need the list",
+        "a typing error has little effect",
     ),
 )
 
 _POD_PROBE_MARKER: Final = _differences_of(
     "PodProbeMarker",
     (
-        "probes that a marker has no more, and pods that it selects no more, are checked for ever",
-        "they are taken back; a changed marker is followed at once",
-        "what was taken away has no effect",
+        "removed probes of a marker, and pods that no longer match it, are probed forever",
+        "these probes are removed; a changed marker has an effect immediately",
+        "removed probes have no effect",
     ),
     (
-        "deleting a marker `a` takes back the probes of a marker `xa` too, and none on nodes without its pods",
-        "exactly its own, on all nodes",
-        "one marker does not change another",
+        "the deletion of a marker `a` also removes the probes of a marker `xa`, and no probes on nodes without "
+        "pods of `a`",
+        "it removes exactly its own probes, on all nodes",
+        "a marker does not change another one",
     ),
     (
-        "an address that was empty when the pod was matched is filled in once",
-        "it follows the pod",
-        "probes ask the pod, and no other",
+        "an IP that was empty when the pod matched is set only once",
+        "it follows the pod's IP",
+        "probes reach this pod, and no other",
     ),
     (
-        "a NodePodProbe that comes after its pods stays empty until one of them changes",
-        "markers are looked at when it comes",
-        "probes are made from the start",
+        "a NodePodProbe that is created after its pods stays empty until one of them changes",
+        "its creation enqueues the markers",
+        "probes run from the start",
     ),
     (
-        "a NodePodProbe is made for a node that is gone",
-        "only for nodes that are there and ready",
-        "nothing stays behind",
+        "a NodePodProbe is created for a deleted node",
+        "only for nodes that exist and are ready",
+        "no objects of deleted nodes remain",
     ),
     (
-        "conditions, labels and annotations are sent in one update of the pod's status",
-        "metadata by a patch of the pod, conditions by one of its status",
-        "API servers drop labels and annotations from the one",
+        "one update of the pod's status contains conditions, labels and annotations",
+        "a patch of the pod contains metadata, a patch of its status the conditions",
+        "API servers drop labels and annotations from a status update",
     ),
     (
-        "two markers with one condition type: the second is silently not shown",
+        "of two markers with the same condition type, the second has no effect and nothing reports it",
         "the event `PodConditionConflict` names the first",
-        "people see why",
+        "users see the cause",
     ),
     (
-        "`scheme` of an HTTP probe is required; conditions of Kubernetes and Kruise can be taken over",
-        "left out it is HTTP; `Ready` and the like are refused",
-        "as for probes of containers; who owns a condition writes it",
+        "`scheme` of an HTTP probe is required; a probe can overwrite conditions of Kubernetes and Kruise",
+        "the default is HTTP; `Ready` and similar conditions are refused",
+        "as for container probes; only the owner of a condition writes it",
     ),
     (
-        "on virtual nodes labels and annotations of the other state stay",
-        "they are taken away, as on other nodes",
-        "a pod is not idle and busy at once",
+        "on virtual nodes, labels and annotations of the other state stay",
+        "they are removed, as on other nodes",
+        "a pod does not have the labels of both states",
     ),
 )
 
 _ADMISSION: Final = _differences_of(
     "admission",
     (
-        "a kind whose gate is off refuses every update",
-        "labels, finalizers and deletions are let through",
+        "a kind refuses every update while its gate is off",
+        "changes of labels and finalizers, and deletions, are allowed",
         "objects can be cleaned up",
     ),
     (
-        "API servers ask about every new pod",
-        "only about pods that may need a review ([how](webhooks.md#which-pods-the-webhooks-review))",
+        "API servers call the webhook for every new pod",
+        "only for pods that may need a review ([how](webhooks.md#which-pods-the-webhooks-review))",
         "other pods do not depend on the manager",
     ),
-    ("reviews have 30 s", "10 s", "an API server is not held up by a sick manager"),
     (
-        "what is stored and not changed is checked again",
-        "only what changes",
-        "a stricter rule does not keep finalizers on",
+        "a review may take 30 s",
+        "it may take 10 s",
+        "a failing manager does not block an API server for long",
+    ),
+    (
+        "unchanged stored fields are checked again",
+        "only changed fields are checked",
+        "a stricter rule does not prevent the removal of finalizers",
     ),
 )
 
@@ -544,192 +600,217 @@ _MANAGER: Final = _differences_of(
     "manager",
     (
         "`--rest-config-qps`, `--rest-config-burst` limit requests",
-        "no effect: requests under way adapt to what the API server answers",
+        "no effect: the number of concurrent requests adapts to the API server's answers",
         "no number fits all clusters",
     ),
     (
         "`--expectation-timeout`, gate `ForceDeleteTimeoutExpectationGate`",
         "no effect",
-        "there are no expectations that could be missed",
+        "there are no expectations that could time out",
     ),
-    ("`--disable-no-deepcopy`", "no effect", "cached values cannot be changed"),
+    (
+        "`--disable-no-deepcopy`",
+        "no effect",
+        "cached values cannot be changed",
+    ),
     (
         "log files (`--log_dir`, …), `--vmodule`",
         "no effect: logs go to standard error",
         "containers' logs are collected there",
     ),
-    ("`--leader-election-resource-lock` knows several", "only `leases`", "Kubernetes has nothing else left"),
+    (
+        "`--leader-election-resource-lock` accepts several values",
+        "it accepts only `leases`",
+        "Kubernetes has removed the others",
+    ),
     (
         "`--controller-cache-sync-timeout` ends the process",
-        "the log says that caches are late; the manager goes on trying",
-        "a restart would begin anew",
+        "the log reports caches that are late, and the manager continues",
+        "a restart would begin again with empty caches",
     ),
     (
-        "a kind whose CRD comes later needs a restart",
-        "its controller starts by itself",
-        "installation in any order",
+        "a CRD that is installed later needs a restart",
+        "its controller starts automatically",
+        "you can install in any order",
     ),
-    ("the Lease runs out when a manager ends", "it is given back", "the next one works within two seconds"),
+    (
+        "the Lease expires when a manager ends",
+        "the manager releases it",
+        "the next one works within two seconds",
+    ),
 )
 
 _POD_UNAVAILABLE_BUDGET: Final = _differences_of(
     "PodUnavailableBudget",
     (
-        "a refused eviction is 403, and a dry run of an eviction that says so only in its body is spent",
-        "429, and a dry run costs nothing",
+        "a refused eviction gets 403, and an eviction with a dry run only in its body spends budget",
+        "it gets 429, and a dry run spends nothing",
         "`kubectl drain` tries again",
     ),
     (
-        "a record counts for whichever pod has the name",
-        "for the pod that it was made for",
-        "the next pod of a StatefulSet is another one",
+        "a record counts for every pod with its name",
+        "it counts for one pod, by uid",
+        "the next pod of a StatefulSet has the same name",
     ),
     (
-        "a resize is recorded among pods that are to be deleted",
-        "in `unavailablePods`",
+        "a resize is recorded in `disruptedPods`, among deletions",
+        "it is recorded in `unavailablePods`",
         "its pod stays",
     ),
     (
-        "a number of replicas that cannot be known counts as -1",
-        "it counts as 0, with the Warning `UnknownReplicas`",
-        "no pod goes that was not counted",
+        "unknown replicas count as -1",
+        "they count as 0, with the Warning `UnknownReplicas`",
+        "every deleted pod must have been counted",
     ),
-    ("a pod whose budget was deleted is tied to none", "to the next one that selects it", "it is guarded"),
+    (
+        "a pod of a deleted budget has no budget",
+        "the next budget that selects it protects it",
+        "the pod stays protected",
+    ),
     (
         "after four conflicts a request is refused",
-        "it is tried for six seconds",
-        "no allowed request is refused for conflicts alone",
+        "it is retried for six seconds",
+        "no allowed request is refused only because of conflicts",
     ),
     (
-        "a record lets its pod go again, and gives its place back, by what caches show",
-        "again in the first half of its time; its place only after the API server was asked for the pod",
-        "a watch that hangs lets no pod go",
+        "the cache decides whether a recorded pod may be deleted again, and when its record is removed",
+        "a second deletion is allowed in the first half of the record's time; the record is removed only after "
+        "a read of the pod from the API server",
+        "a stalled watch allows no deletion",
     ),
 )
 
 _BROADCAST_JOB: Final = _differences_of(
     "BroadcastJob",
     (
-        "a finished pod is deleted when its node is cordoned, and the node is run again",
+        "when a node is cordoned, its finished pod is deleted, and the node gets a second run",
         "finished pods stay",
-        "no node is run twice",
+        "no node gets two runs",
     ),
-    ("a deadline is forgotten when the manager restarts", "it is kept", "it means what it says"),
+    (
+        "a restart of the manager removes a deadline",
+        "it stays",
+        "the deadline is kept",
+    ),
     (
         "the failure policy `Pause` is not stored in the spec",
-        "`spec.paused` is set",
-        "a person sees it, and resumes the job there",
+        "it sets `spec.paused`",
+        "a user sees it, and resumes the job there",
     ),
     (
-        "a pod that Kubernetes fails since its node is gone may fail the job",
+        "a pod that Kubernetes marks as failed because its node was deleted may fail the job",
         "it does not count",
-        "nodes may come and go",
+        "nodes can be removed during the job",
     ),
     (
         "`nodeName` in the template is overwritten",
-        "the job runs on that node alone",
-        "what the template says counts",
+        "the job runs only on that node",
+        "the template has an effect",
     ),
 )
 
 _ADVANCED_CRON_JOB: Final = _differences_of(
     "AdvancedCronJob",
     (
-        "times that were served are served again when their children are deleted",
+        "when the jobs of past times are deleted, these times start jobs again",
         "the last time never goes back",
-        "nothing runs twice",
+        "no time starts two jobs",
     ),
     (
-        "more than 100 missed times stop it for good",
-        "the latest missed time is made up for",
-        "it runs as scheduled",
+        "more than 100 missed times stop it forever",
+        "the latest missed time starts a job",
+        "the schedule continues",
     ),
     (
-        "a changed schedule, zone or deadline, and the end of a pause, start a job at once for a time before it",
-        "it starts at the first time after the change",
-        "nothing runs at a time that nobody scheduled",
+        "a changed schedule, zone or deadline, and the end of a pause, start a job immediately for an earlier "
+        "time",
+        "the first time after the change starts a job",
+        "jobs start only at scheduled times",
     ),
     (
-        "without a zone, the time zone of the manager's machine",
-        "that of `TZ` in the manager's environment, else UTC",
-        "all replicas agree",
+        "without a zone, the time zone of the manager's machine is used",
+        "`TZ` in the manager's environment, else UTC",
+        "all replicas use the same zone",
     ),
     (
         "labels and annotations of `broadcastJobTemplate` are pruned",
         "they are kept, and the BroadcastJobs have them",
-        "a template means what it says",
+        "the template has an effect",
     ),
     (
-        "`active` and `lastScheduleTime` are those of the last time of the schedule, and jobs beyond the limits "
-        "stay until the next one",
+        "`active` and `lastScheduleTime` are those of the last scheduled time, and jobs beyond the limits stay "
+        "until the next one",
         "they follow the jobs",
         "a finished job is not active",
     ),
     (
-        "nothing is recorded of a job that was created or skipped",
+        "no event reports a job that was created or skipped",
         "the events `SuccessfulCreate` and `JobAlreadyActive`",
-        "`kubectl describe` tells what happened",
+        "`kubectl describe` shows what happened",
     ),
 )
 
 _UNITED_DEPLOYMENT: Final = _differences_of(
     "UnitedDeployment",
     (
-        "from 1.9 on, the CloneSet template of a v1alpha1 object has the fields of a v1beta1 CloneSet, and reuses no"
-        " PVCs unless it says so; up to 1.8 it has those of a v1alpha1 CloneSet, and reuses them",
-        "both are read; a template that shows neither reuses PVCs, as up to 1.8",
-        "manifests of released versions mean what they meant",
+        "from 1.9 on, the CloneSet template of a v1alpha1 object has the fields of a v1beta1 CloneSet, and "
+        "reuses PVCs only if it sets the field; up to 1.8 it has those of a v1alpha1 CloneSet, and reuses them",
+        "both are read; a template without fields of either version reuses PVCs, as up to 1.8",
+        "manifests of released versions keep their meaning",
     ),
     (
         "pods are not watched",
-        "pods that find no node, become ready or go are looked at at once",
-        "a zone that goes is noticed without a timer",
+        "the UnitedDeployment is reconciled immediately when a pod cannot be scheduled, becomes ready or is "
+        "deleted",
+        "the loss of a zone is noticed without a timer",
     ),
     (
-        "when something fails the status is not written",
-        "it is, with the error; `observedGeneration` follows when all is done",
-        "else nothing shows why it does not go on",
+        "after an error the status is not written",
+        "it is written with the error; `observedGeneration` is updated when all is done",
+        "otherwise nothing shows why there is no progress",
     ),
     (
         "a patch that cannot be merged stops all subsets",
-        "it stops its own; admission warns of it",
-        "the others are all right",
+        "it stops only its own subset; admission warns about it",
+        "the other subsets work",
     ),
     (
-        "workloads, pods and revisions of all namespaces are listed; a matching orphan elsewhere stops everything",
-        "only its own namespace; an orphan of another kind than the template's is left alone, not deleted",
-        "nothing of others is touched",
+        "workloads, pods and revisions of all namespaces are listed; a matching orphan in another namespace "
+        "stops everything",
+        "only its own namespace is listed; an orphan of another kind than the template's is not changed or "
+        "deleted",
+        "objects of others do not change",
     ),
     (
-        "percentages that `kubectl scale` makes wrong by rounding stop all scaling",
-        "the odd pods go to the largest fractions",
+        "when `kubectl scale` makes percentages inconsistent by rounding, all scaling stops",
+        "the remaining pods are given to the largest fractions",
         "50% and 50% of 3 is 2 and 1",
     ),
     (
-        "a new subset gets its share before the others give it up",
-        "it begins with what the others leave free; what shrinks is written before what grows",
-        "all together never have more than `spec.replicas`",
+        "a new subset gets its replicas before other subsets are scaled down",
+        "it begins with the replicas that the others leave free; scale-downs are written before scale-ups",
+        "all subsets together never have more than `spec.replicas`",
     ),
     (
-        "names of workloads end by chance",
-        "they follow from the UnitedDeployment's uid and the subset",
-        "none is made twice; a subset that comes back finds the PVCs that it had",
+        "the names of workloads have a random suffix",
+        "the suffix is computed from the UnitedDeployment's uid and the subset",
+        "no workload is created twice, and a subset that is added again gets its former PVCs",
     ),
     (
-        "revisions of CloneSet templates are never found again",
-        "they carry the template's labels, are numbered, used again and truncated",
+        "the controller does not find the revisions of CloneSet templates",
+        "they have the template's labels, are numbered, used again and truncated",
         "rollback and history work",
     ),
     (
-        "a rollout may count as over while a pod is old",
-        "only once every allocated pod is updated and ready, as workloads say that have seen their spec",
-        "`currentRevision` means something",
+        "a rollout may count as complete while a pod is old",
+        "only when every allocated pod is updated and ready, in workloads that have observed their spec",
+        "`currentRevision` is reliable",
     ),
     (
-        "held-back pods of a partition count as failed updates where pods are kept in reserve; a raised "
+        "in reserve mode, pods that the partition holds back count as failed updates; a raised "
         "`maxUnavailable` stays",
-        "they do not; it is set back, is at least 1, and is not put into a Deployment that recreates",
-        "nothing gets substitutes that was asked to stay",
+        "they do not count; it is reset, is at least 1, and a Deployment with Recreate does not get it",
+        "pods that the user keeps back get no substitutes",
     ),
 )
 
@@ -737,82 +818,83 @@ _IMAGES: Final = (
     *_differences_of(
         "ImagePullJob",
         (
-            "who may write ImagePullJobs and ImageListPullJobs has images put onto nodes without the right to that",
-            "no role of Kubernetes for namespaces has them: `kruise-imagepulljobs-editor` and "
-            "`kruise-imagelistpulljobs-editor` are bound by hand, and an AdvancedCronJob with a list of images asks "
-            "whether its user may create one",
+            "a user who may write ImagePullJobs and ImageListPullJobs can have images pulled on nodes without "
+            "a right to do this",
+            "no role of Kubernetes for namespaces has these rights: an administrator binds "
+            "`kruise-imagepulljobs-editor` and `kruise-imagelistpulljobs-editor`, and for an AdvancedCronJob "
+            "with a list of images, the webhook asks whether its user may create one",
             "a manager must not lend its rights",
         ),
         (
             "in v1alpha1 admission adds a job's finalizer",
-            "its controller does, in both versions",
-            "one way for both",
+            "its controller adds it, in both versions",
+            "both versions work in the same way",
         ),
         (
-            "nodes start by name",
+            "nodes pull in the order of their names",
             "in the order of names, or of the workload's updates",
-            "images are where they are needed first",
+            "nodes that are updated first have the image first",
         ),
         (
-            "after the deadline a node may count twice in `failed`, and `failedNodes` is in no order",
-            "each counts once, sorted",
+            "after the deadline a node may count twice in `failed`, and `failedNodes` is not sorted",
+            "each node counts once, and the list is sorted",
             "`failed` is never more than `desired`",
         ),
         (
-            "without the namespace of copied secrets a job cannot be deleted",
+            "when the namespace of copied secrets does not exist, a job cannot be deleted",
             "it can",
-            "there is nothing left to release",
+            "no secrets are left to release",
         ),
         (
-            "a changed `spec.image` leaves the job's entries for the old one",
-            "they go",
-            "nodes pull what is wanted",
+            "after a change of `spec.image`, the job's entries for the old image stay",
+            "they are removed",
+            "nodes pull only the current image",
         ),
         (
-            "an entry keeps the limits of the job that made it",
-            "the larger of all jobs that want it",
-            "no job is cut short by another",
+            "an entry keeps the limits of the job that created it",
+            "it has the largest limits of all jobs that need it",
+            "no job is ended early by another",
         ),
         (
             "the `sandboxConfig` of the last job replaces those of others",
             "they are merged",
-            "what others said stays",
+            "values of other jobs stay",
         ),
     ),
     *_differences_of(
         "ImageListPullJob",
         (
-            "ImagePullJobs of a list have its time to live, and are made again when they go first",
-            "they go with the list",
+            "ImagePullJobs of a list have its time to live, and are created again when they are deleted first",
+            "they are deleted with the list",
             "nothing is pulled again and again",
         ),
         (
             "a `pullPolicy` with one field gets no default for the other",
             "each field has its default, as in an ImagePullJob",
-            "one rule for both",
+            "both kinds have the same rule",
         ),
         (
-            "a list with a deadline below its time-out makes nothing for ever",
+            "a list with a deadline below its timeout never creates a job",
             "it is refused",
-            "the error has a field",
+            "the error names the field",
         ),
     ),
     *_differences_of(
         "NodeImage",
         (
-            "pull secrets of an image are used for each of its tags, whoever asks for it",
-            "for tags that a job of the secret's namespace asks for; for those without an owner, all",
-            "who may create jobs must not pull with others' credentials",
+            "pull secrets of an image are used for each of its tags, for every job",
+            "for tags that a job of the secret's namespace needs; for tags without an owner, all secrets",
+            "users who may create jobs must not pull with credentials of others",
         ),
         (
-            "entries of a job that is not over go by their time to live",
+            "entries of a running job are removed when their time to live ends",
             "they stay",
             "no node pulls twice for one job",
         ),
         (
-            "a NodeImage is made empty and gets its labels in a second write",
-            "it is made with them",
-            "one write a node less",
+            "a NodeImage is created empty and gets its labels in a second write",
+            "it is created with them",
+            "one write less per node",
         ),
     ),
 )
@@ -820,33 +902,36 @@ _IMAGES: Final = (
 _EPHEMERAL_JOB: Final = _differences_of(
     "EphemeralJob",
     (
-        "who may write it has containers put into running pods without the right to `pods/ephemeralcontainers`",
-        "no role of Kubernetes for namespaces has it: the ClusterRole `kruise-ephemeraljobs-editor` is bound by hand",
+        "a user who may write it can add containers to running pods without the right to "
+        "`pods/ephemeralcontainers`",
+        "no role of Kubernetes for namespaces has this right: an administrator binds the ClusterRole "
+        "`kruise-ephemeraljobs-editor`",
         "a manager must not lend its rights",
     ),
     (
-        "some pods succeeded and others failed: `Unknown` for ever",
-        "`Failed` once all have ended",
-        "a job ends",
+        "when some pods succeeded and others failed, the phase is `Unknown` forever",
+        "it is `Failed` once all have ended",
+        "every job ends",
     ),
     (
-        "more `replicas` than pods match: it never ends",
-        "it ends when all pods that match have",
-        "a job ends",
+        "with more `replicas` than pods match, it never ends",
+        "it ends when all matching pods have ended",
+        "every job ends",
     ),
     (
-        "what has not started does not count against `parallelism`; a job past its deadline goes on",
-        "it counts; nothing more is injected",
-        "both mean what they say",
+        "containers that have not started do not count against `parallelism`; a job continues after its "
+        "deadline",
+        "they count; after the deadline nothing more is injected",
+        "both fields limit the job",
     ),
     (
-        "every job carries a finalizer, which protects nothing",
-        "none is set, and the original's is taken away when the job is deleted",
+        "every job has a finalizer, which protects nothing",
+        "it has none, and OpenKruise's finalizer is removed when the job is deleted",
         "a deletion needs no manager",
     ),
     (
-        "times of conditions move with every write",
-        "they stay while the condition says the same",
+        "times of conditions change with every write",
+        "they stay while the condition does not change",
         "fewer writes",
     ),
 )
@@ -854,73 +939,73 @@ _EPHEMERAL_JOB: Final = _differences_of(
 _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
     "ContainerRecreateRequest",
     (
-        "init containers that run beside the others are refused",
+        "native sidecars (restartable init containers) are refused",
         "they can be recreated",
         "sidecars are containers too",
     ),
     (
-        "one that waits behind another is never given up, even when its agent is gone",
-        "a minute after the one before has ended",
-        "nothing waits for ever",
+        "a request that waits for another one never ends, even when its agent is gone",
+        "it ends a minute after the previous one has ended",
+        "nothing waits forever",
     ),
     (
-        "which containers are new is judged by their start",
-        "by id and restart count",
+        "the start time decides which containers are new",
+        "the id and the restart count decide",
         "clocks of nodes differ",
     ),
     (
         "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
         "refused in both versions",
-        "they mean nothing",
+        "they have no meaning",
     ),
 )
 
 _AGENT: Final = _differences_of(
     "agent on nodes",
     (
-        "a digest is asked for as `name:sha256:…`, which runtimes refuse",
-        "as `name@sha256:…`, and found by the image's digests",
-        "images are named by digests",
+        "a digest is pulled as `name:sha256:…`, which runtimes refuse",
+        "it is pulled as `name@sha256:…`, and looked up in the image's digests",
+        "images can be named by digest",
     ),
     (
-        "which probe of a container found what is mixed up when it has two",
-        "each probe has a result of its own",
-        "they say different things",
+        "when a container has two probes, their results are mixed up",
+        "each probe has its own result",
+        "they check different things",
     ),
     (
-        "a changed `periodSeconds` counts when the probe is made anew; gRPC probes fail",
-        "it counts from the next check on; gRPC health checks are made",
-        "what is written is what happens",
+        "a changed `periodSeconds` has an effect when the probe is created again; gRPC probes fail",
+        "it has an effect from the next check on; gRPC health checks work",
+        "the spec has an effect",
     ),
     (
-        "preStop hooks over HTTP fail: the pod's address is not known",
-        "the address is the runtime's",
-        "hooks run as the kubelet runs them",
+        "preStop hooks over HTTP fail, because the pod's IP is unknown",
+        "the IP comes from the runtime",
+        "hooks run as in the kubelet",
     ),
     (
-        "a request whose containers wait says nothing of it",
+        "a request shows no message while its containers wait",
         "each container's state has a message",
-        "nothing hangs without one",
+        "users see why it waits",
     ),
     (
         "containers and their metadata are matched by position",
-        "by name",
-        "statuses come in any order",
+        "they are matched by name",
+        "statuses can have any order",
     ),
     (
-        "an event of a container comes with the next change of an object, or not",
-        "events of the runtime (where it has them) wake what waits; else it is asked every second",
-        "a request goes on when the container does",
+        "changes of a container are noticed at the next change of an object, or never",
+        "events of the runtime are used; without such events, the runtime is asked every second",
+        "a request continues as soon as the container changes",
     ),
     (
-        "an unknown feature gate ends it",
-        "gates that are none of its own are left to the manager",
-        "kinds of others have gates too",
+        "an unknown feature gate ends the agent",
+        "the agent ignores gates of the manager",
+        "other programs have gates too",
     ),
     (
         "its role may write pods and NodeImages",
-        "statuses and events alone; `get` of secrets in one namespace",
-        "an agent that is taken over can do less",
+        "it may write only statuses and events, and `get` secrets in one namespace",
+        "an attacker who controls an agent can do less",
     ),
 )
 
