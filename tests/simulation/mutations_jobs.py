@@ -151,7 +151,7 @@ ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "AdvancedCronJob: every missed time gets a run": ((cron_plan, "due", _first_of_all),),
-    "AdvancedCronJob: missed times are not recorded": (
+    "AdvancedCronJob: missed times get no run": (
         (
             cron_plan,
             "due",
