@@ -1,4 +1,4 @@
-"""The table of programs that run beside pykruise, made from what `make test-others` has written down.
+"""The table of programs that run together with pykruise, generated from the results of `make test-others`.
 
 results.json ──▶ table() ──▶ the marked part of docs/compatibility.md; `python -m tools.others_table PAGE` writes it
 """
@@ -21,36 +21,36 @@ NOT_RUN: Final = (
     ("KEDA, VPA, Cluster Autoscaler, Karpenter, descheduler", "not run yet"),
     (
         "Flux, gitops-engine, Helm 4",
-        "not run yet on all kinds; Argo CD's health scripts are (docs/gitops.md)",
+        "not run yet on all kinds; Argo CD's health scripts were run on all kinds (docs/gitops.md)",
     ),
     ("client-go, kr8s, lightkube, the Java client", "not run yet on all kinds"),
-    ("AKS", "no cluster was at hand; its admissions enforcer is played in a test"),
-    ("Karmada", "its control plane was not built; its interpreters run in the Lua that it has (gopher-lua)"),
+    ("AKS", "no cluster was available; a test simulates its admissions enforcer"),
+    ("Karmada", "its control plane was not built; its interpreters run in the Lua that it uses (gopher-lua)"),
 )
 """Programs that were not run, with the reason."""
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown: a row for each program and version, then what was not run."""
+    """Return Markdown: a row for each program and version, then the programs that were not run."""
     rows = ["| program | version | what was run | result |", "|---|---|---|---|"]
     for (program, version), group in groupby(sorted(results), key=lambda result: result[:2]):
         ran = list(group)
         failed = [result.ran for result in ran if not result.works]
-        verdict = "works" if not failed else f"does not: {'; '.join(failed)}"
+        verdict = "works" if not failed else f"does not work: {'; '.join(failed)}"
         rows.append(f"| {program} | {version} | {'; '.join(result.ran for result in ran)} | {verdict} |")
     rows += [f"| {program} | | | {reason} |" for program, reason in NOT_RUN]
     return "\n".join(rows) + "\n"
 
 
 def page_with_table(page: str) -> str:
-    """The page with the table as it is now."""
+    """Return the page with the current table."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n\n{table(read_results())}\n{END}{tail}"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write it into the page."""
+    """Write the table into the page."""
     page = Path(argv[0])
     page.write_text(page_with_table(page.read_text()))
     return 0
