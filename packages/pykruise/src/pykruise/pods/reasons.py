@@ -160,7 +160,7 @@ _A_MOMENT_S: Final = 60.0
 _A_NODE_S: Final = 600.0
 """Longest time of a node's work: pulling an image, starting a container, restarting one in place, resizing a volume."""
 
-_CORRECT: Final = "correct the field that the message names; nothing is touched until then"
+_CORRECT: Final = "correct the field that the message names; the manager changes nothing until then"
 _RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 _HOOK: Final = "the hook's owner must remove its label or finalizer from the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
@@ -217,7 +217,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
     Code.NAME_TOO_LONG: Meaning(
         "a name or label that is derived from the object's name would be too long",
-        "delete it, and create it by a shorter name",
+        "delete it, and create it with a shorter name",
     ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
@@ -242,7 +242,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "no scheduler has handled the pod",
         "correct schedulerName of the pods, or start a scheduler of that name",
     ),
-    Code.SCHEDULING_GATED: Meaning("scheduling gates hold the pod", "have the gates removed"),
+    Code.SCHEDULING_GATED: Meaning(
+        "scheduling gates hold the pod", "the controllers that set the gates must remove them"
+    ),
     Code.RESIZE_INFEASIBLE: Meaning(
         "the node can never give the pod its new resources", "lower them, or delete the pod"
     ),
@@ -253,7 +255,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the node has not given the pod its new resources", "lower them, or delete the pod"
     ),
     Code.READINESS_GATE: Meaning(
-        "a readiness gate of the pod is not True", "have the condition set by its controller"
+        "a readiness gate of the pod is not True", "the controller of the condition must set it"
     ),
     Code.NOT_MOUNTED: Meaning(
         "the pod's containers are not created; its volumes need a Secret or ConfigMap",
@@ -410,7 +412,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_NODE_IMAGE: Meaning(
         "a named node has no NodeImage",
-        "correct the name; a new node gets one when it has been ready a while",
+        "correct the name; a new node gets one when it has been ready for a while",
     ),
     Code.PROBE_PORT: Meaning(
         "a probe names a port that its container does not have",
