@@ -63,9 +63,9 @@ _HEAD: Final = """# The kinds and their fields
 `python -m tools.api_reference` generates this page. `kubectl explain` shows the same texts. Fields marked with * are
 required. Every object also has `apiVersion`, `kind` and `metadata`.
 
-If a kind has two versions, its objects are by default stored as v1beta1. Some fields exist in only one version. When a client
-writes an object in the other version, the annotation `pykruise.io/conversion-<version>` keeps the values of these
-fields, and a later read in the first version shows them again, unless the write contradicts them.
+If a kind has two versions, its objects are by default stored as v1beta1. Some fields exist in only one version. When
+a client writes an object in the other version, the annotation `pykruise.io/conversion-<version>` keeps the values of
+these fields, and a later read in the first version shows them again, unless the write contradicts them.
 """
 
 
