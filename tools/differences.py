@@ -944,7 +944,7 @@ _CONTAINER_RECREATE_REQUEST: Final = _differences_of(
         "sidecars are containers too",
     ),
     (
-        "a request that waits for another one never ends, even when its agent is gone",
+        "a request that waits for another one never ends, even when its agent no longer runs",
         "it ends a minute after the previous one has ended",
         "nothing waits forever",
     ),
