@@ -60,13 +60,12 @@ _SPECS: Final = {
 
 _HEAD: Final = """# The kinds and their fields
 
-Made by `python -m tools.api_reference`; the texts are the docstrings of the types, and what
-`kubectl explain` shows. A field marked with * must be given. Every object also has `apiVersion`, `kind` and
-`metadata`.
+`python -m tools.api_reference` generates this page. `kubectl explain` shows the same texts. Fields marked with * are
+required. Every object also has `apiVersion`, `kind` and `metadata`.
 
-Objects are stored as v1beta1 where a kind has two versions. What only one version can say survives a write
-through the other: it is kept in the annotation `pykruise.io/conversion-<version>` and returns to its place,
-unless the write contradicts it.
+If a kind has two versions, its objects are by default stored as v1beta1. Some fields exist in only one version. When
+a client writes an object in the other version, the annotation `pykruise.io/conversion-<version>` keeps the values of
+these fields, and a later read in the first version shows them again, unless the write contradicts them.
 """
 
 
@@ -84,10 +83,10 @@ def _describe_kind(crd: Document) -> str:
     facts = [
         f"`{names['plural']}.{spec['group']}`",
         " and ".join(version["name"] for version in spec["versions"]),
-        "of a namespace" if spec["scope"] == "Namespaced" else "of the cluster",
+        "namespaced" if spec["scope"] == "Namespaced" else "cluster-scoped",
     ]
     if names.get("shortNames"):
-        facts.append(f"short: {', '.join(f'`{name}`' for name in names['shortNames'])}")
+        facts.append(f"short names: {', '.join(f'`{name}`' for name in names['shortNames'])}")
     lines = [f"## {names['kind']}", "", schema.get("description", ""), "", "; ".join(facts), ""]
     lines += _format_table(_table_rows(schema["properties"], ("spec", "status")))
     for version in spec["versions"]:
@@ -144,7 +143,7 @@ def _list_fields(schema: Mapping[str, Any], path: str) -> Iterator[_Row]:
 def _describe_field(schema: Mapping[str, Any], path: str, *, is_required: bool) -> Iterator[_Row]:
     kind, below, marks = _describe_type(schema, path)
     text = schema.get("description", "").replace("\n", " ").replace("|", "\\|")
-    if "default" in schema:
+    if schema.get("default", "") != "":
         text += f" Default: {schema['default']!s}."
     yield f"`{path}{marks}`{'*' if is_required else ''}", kind, text
     if below is not None:
@@ -182,8 +181,8 @@ def _describe_type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[s
 
 
 def _without_facts_of_merges(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The items of a list without the fields that only say how a list of Kubernetes' type is merged: its keys, and
-    merged lists, which alone may be null."""
+    """Return the items of a list without the fields that only describe how a list of a Kubernetes type is merged: its
+    keys, and merged lists, which are the only nullable fields."""
     items: Mapping[str, Any] = schema["items"]
     if not schema.get("nullable"):
         return items
@@ -206,7 +205,7 @@ _BY_FIELDS: Final = {frozenset(structural_schema(cls)["properties"]): name for n
 
 
 def _describe_named_types() -> str:
-    lines = ["# Parts that occur in several kinds", ""]
+    lines = ["# Types that several kinds use", ""]
     for name, cls in _NAMED.items():
         schema = structural_schema(cls)
         lines += [f"## {name}", "", schema.get("description", ""), ""]

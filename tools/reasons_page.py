@@ -15,16 +15,16 @@ __all__ = ["reasons_page"]
 
 _HEAD: Final = """# Reasons
 
-Made by `python -m tools.reasons_page`.
+`python -m tools.reasons_page` generates this page.
 
-Why something is not (yet) as it was asked for has a code and a message. The code is the reason of the condition
-`Waiting`, and what [`explain` and `plan`](plan-and-explain.md) show and write as JSON: programs go by it. The message
-is for people and may be worded otherwise in the next version; it names the pods, the fields, and what helps in this
-one case, where that is known. The order is that in which `explain` looks for the cause: what stands further up comes
-first, what only follows from it comes after.
+When an object does not (yet) match its spec, the reason has a code and a message. The code is the `reason` of the
+condition `Waiting`, and [`explain` and `plan`](plan-and-explain.md) show it and write it as JSON. Programs should
+compare the code. The message is for people, and its text may change in the next version. It names the pods, the
+fields and, if known, a remedy for this case. `explain` looks for the cause in the order of this table: causes come
+before their consequences.
 
-- *at rest*: as it was asked for, or worth knowing; nothing is waited for.
-- *not written*: what is planned does not come about; the manager tries again by itself.
+- *at rest*: the spec requests this state, or the reason is only information. Nothing waits.
+- *not written*: a planned write fails. The manager retries automatically.
 
 | code | what it means | what helps | |
 |---|---|---|---|

@@ -58,47 +58,53 @@ class MinorsDiffer:
 
 
 _TEXT: Final = (
-    "What Go's decoders say about a body that cannot be read is not repeated word for word. "
-    "Code, reason and place are the same."
-)
-_VALUE: Final = (
-    "A wrong value is shown in an error message in another form than Go's, or shortened. "
+    "For a body that cannot be parsed, the message of Go's decoders is not repeated literally. "
     "Code, reason and field are the same."
 )
-_NULL: Final = "An empty list stays an empty list: a round trip through Go's structs turns some into null."
-_WARN: Final = "There are no warnings about objects that are valid but unwise."
-_NULLBODY: Final = "A body that is the JSON null is refused as unreadable, not taken for an empty object."
+_VALUE: Final = (
+    "Error messages show a wrong value in another form than Go, or shortened. Code, reason and "
+    "field are the same."
+)
+_NULL: Final = (
+    "An empty list stays an empty list. In Kubernetes, a round trip through Go's structs "
+    "changes some to null."
+)
+_WARN: Final = "There are no warnings about valid objects with questionable values."
+_NULLBODY: Final = (
+    "The sandbox refuses a body that is the JSON null. Kubernetes treats it as an empty object."
+)
 _TWICE: Final = (
-    "A field that is said twice goes unnoticed, and the last one counts: the JSON reader does not "
-    "tell. kubectl notices it by itself."
+    "The sandbox does not detect a duplicate field, because the JSON parser does not report "
+    "it; the last value is used. kubectl detects duplicate fields."
 )
 _POINTER: Final = (
-    "A JSON patch whose path does not begin with a slash is refused; Kubernetes carries out "
-    "something else than was meant."
+    "The sandbox refuses a JSON patch with a path that does not begin with a slash. Kubernetes "
+    "applies it to another field."
 )
 _BOOKMARK: Final = (
-    "A watch that asks for bookmarks gets one at its end however short it was; Kubernetes sends it "
-    "two seconds before the end."
+    "A watch with bookmarks gets one at its end, however short it was. Kubernetes sends it two "
+    "seconds before the end."
 )
-_JOB: Final = (
-    "A Job that brings a selector of its own without manualSelector is refused with one cause instead of two."
-)
-_EVENTS: Final = "In events.k8s.io, empty members are shown, and an error names the group."
+_JOB: Final = "A Job with a selector and without manualSelector is refused with one cause instead of two."
+_EVENTS: Final = "In events.k8s.io, empty fields are present, and an error names the group."
 _ENDPOINTS: Final = "Addresses of Endpoints are not checked."
-_CASCADE: Final = "Follows from a step before: the versions of the conversation are counted."
+_CASCADE: Final = "This difference follows from an earlier step, because the conversation counts versions."
 _PLAIN: Final = (
-    "A namespaced path to a cluster-wide custom resource is not found by a Status instead of plain text."
+    "For a namespaced path to a cluster-wide custom resource, the 404 has a Status instead of plain text."
 )
-_SCHEMA: Final = "Of several things wrong at one place of a CRD's schema, not all are reported, or one more."
-_DAEMON: Final = "The table of DaemonSets carries an internal annotation in its objects' metadata."
+_SCHEMA: Final = (
+    "When one field of a CRD's schema has several errors, some are not reported, or an additional one is."
+)
+_DAEMON: Final = "In the table of DaemonSets, the objects' metadata contain an internal annotation."
 _FORM: Final = (
-    "Who asks for metadata of one object and gets a list, or the other way round, gets it instead of a 406."
+    "When a client requests the metadata of one object and the answer is a list, or the "
+    "reverse, it gets the answer instead of 406."
 )
 _NOOP: Final = (
-    "An update that changes only what the server takes back anyway is not written; Kubernetes writes "
-    "new managedFields."
+    "An update that changes only fields that the server resets is not written. Kubernetes "
+    "writes new managedFields."
 )
-_OFFERS: Final = "Media types: watch streams are not offered in the text of a 406."
+_OFFERS: Final = "The text of a 406 does not list the media types of watch streams."
 
 DIFFERENCES: Final = (
     Difference("a body that is no JSON is a bad request", 7, _TEXT, at=("body.message",)),

@@ -1,1 +1,0 @@
-"""Small worlds, in which everything is tried that can happen: see docs/lab/simulation.md, "Exhaustive in the small"."""

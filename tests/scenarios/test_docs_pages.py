@@ -54,7 +54,7 @@ LEFT_OUT: Final = {
         "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"
         " REPOSITORY=https://git.example.com/team/pykruise"
     ],
-    "performance.md": ["make bench N=1000 NODES=50           # a CloneSet's life in the sandbox"],
+    "performance.md": ["make bench N=1000 NODES=50           # the phases of a CloneSet in the sandbox"],
     "simulation.md": ["make simulate SEEDS=1000"],
     "upgrading.md": ["kubectl -n kruise-system rollout status deployment/kruise-controller-manager"],
     "testing.md": [

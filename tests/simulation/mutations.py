@@ -162,17 +162,17 @@ def _gone_is_ignored(original: Any) -> Any:
 
 
 MUTATIONS: dict[str, tuple[Change, ...]] = {
-    "own writes are not seen until the watch sends them": ((cache.Cache, "observe_written", _tombless),),
+    "the cache does not record own writes": ((cache.Cache, "observe_written", _tombless),),
     "maxUnavailable is always rounded up": ((limits, "resolve", _round(Rounding.UP)),),
     "percentages are always rounded down": ((limits, "resolve", _round(Rounding.DOWN)),),
     "the partition is one less": (_limits(partition=lambda limits: max(limits.partition - 1, 0)),),
-    "the partition is forgotten when pods are created": (
+    "the partition is ignored when pods are created": (
         _numbers(lambda numbers: replace(numbers, create_old=0)),
     ),
-    "an update may take one pod more": (
+    "an update may take one additional pod": (
         _numbers(lambda numbers: replace(numbers, update_budget=numbers.update_budget + 1)),
     ),
-    "a deletion may take one serving pod more": (
+    "a deletion may take one additional available pod": (
         _numbers(lambda numbers: replace(numbers, ready_budget=numbers.ready_budget + 1)),
     ),
     "one pod too many is created": (
@@ -184,20 +184,20 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             )
         ),
     ),
-    "surge goes on while paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
-    "writes go without preconditions": (
+    "surge continues while the update is paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
+    "writes have no preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),
         (phases, "patch_object", _of_any_version),
         (phases, "delete_object", _of_any_version),
     ),
-    "a pod that does not serve is deleted as it was never seen": (
+    "a pod that is not ready is deleted without a precondition": (
         (phases, "delete_object", _of_any_version),
     ),
     "paused is ignored": ((CloneSetSpec, "is_paused", _as_property(False)),),
     "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
     "the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
     "the inPlaceUpdate hook is ignored": ((in_place_turns, "is_hooked", always(False)),),
-    "a CloneSet that terminates goes on": ((CLONE_SET.control, "plan", _terminating_is_ignored),),
+    "a terminating CloneSet is still reconciled": ((CLONE_SET.control, "plan", _terminating_is_ignored),),
     "scaleStrategy.maxUnavailable is ignored": (_limits(scale_max_unavailable=lambda _limits: 10**6),),
     "minReadySeconds is ignored": (
         (
@@ -206,15 +206,15 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             lambda original: lambda pods, **given: original(pods, **{**given, "min_ready_seconds": 0}),
         ),
     ),
-    "the wrong revision loses its surplus pods": ((scale, "_victims", _swapped_victims),),
+    "surplus pods of the wrong revision are deleted": ((scale, "_victims", _swapped_victims),),
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
     "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
-    "what can be updated in place is recreated": (
+    "pods that can be updated in place are recreated": (
         (in_place.CloneSetDifferences, "between", always(NotInPlace("on purpose"))),
     ),
-    "an update in place counts as complete at once": ((in_place_steps, "go_on", _refreshed_too_early),),
+    "an update in place counts as complete immediately": ((in_place_steps, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
-    "whether the owner is still there is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
+    "the existence of the owner is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
     "claims stay when their pod is deleted": (
         (claims.ClaimPlan, "follow", lambda _original: lambda _claims, _pod, deletion: tuple(deletion)),
@@ -231,8 +231,8 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             lambda original: lambda pods, **given: [_unspecified(mark) for mark in original(pods, **given)],
         ),
     ),
-    "a 410 is answered by watching on": ((reflector, "_needs_list", _gone_is_ignored),),
-    "the history forgets revisions that pods are of": (
+    "the watch continues after a 410": ((reflector, "_needs_list", _gone_is_ignored),),
+    "the history deletes revisions that pods still have": (
         (
             plan,
             "truncate_history",
@@ -246,10 +246,10 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             lambda original: lambda marks: {**(c := original(marks)), "updated_replicas": c["replicas"]},
         ),
     ),
-    "a rollout is over while pods are old": (
+    "a rollout ends while pods have the old revision": (
         (status, "_current", lambda _original: lambda ws, _counted: ws.update.name),
     ),
-    "updates take pods that already wait to be deleted": (
+    "updates include pods that already wait for deletion": (
         (update, "_within_budget", lambda _original: lambda ws, wanted, numbers, target: wanted),
     ),
 }
@@ -269,7 +269,7 @@ def _daemon_limits(**changes: Callable[[Any], int]) -> Change:
 DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: paused is ignored": ((DaemonSetSpec, "is_paused", _as_property(False)),),
     "DaemonSet: OnDelete is ignored": ((DaemonSetSpec, "is_on_delete", _as_property(False)),),
-    "DaemonSet: one node more may be without its pod": (
+    "DaemonSet: one additional node may be without its pod": (
         _daemon_limits(max_unavailable=lambda value: value.max_unavailable + 1),
     ),
     "DaemonSet: the partition is one less": (
@@ -284,12 +284,10 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "DaemonSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
-    "DaemonSet: pods count as available at once": (
+    "DaemonSet: pods count as available immediately": (
         (daemon_working_set.DaemonSetWorkingSet, "is_available", always(True)),
     ),
-    "DaemonSet: own writes are not seen until the watch sends them": (
-        (cache.Cache, "observe_written", _tombless),
-    ),
+    "DaemonSet: the cache does not record own writes": ((cache.Cache, "observe_written", _tombless),),
 }
 
 
@@ -310,18 +308,18 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     "StatefulSet: the partition is one less": (
         _set_limits(partition=lambda limits: max(limits.partition - 1, 0)),
     ),
-    "StatefulSet: one pod more may be unavailable": (
+    "StatefulSet: one additional pod may be unavailable": (
         _set_limits(max_unavailable=lambda limits: limits.max_unavailable + 1),
     ),
     "StatefulSet: scaleStrategy.maxUnavailable is ignored": (
         _set_limits(scale_max_unavailable=lambda _limits: None),
     ),
     "StatefulSet: minReadySeconds is ignored": (_set_limits(min_ready_seconds=lambda _limits: 0),),
-    "StatefulSet: pods in order are made all at once": (
+    "StatefulSet: ordered pods are created all at the same time": (
         (set_scale, "_ordered", lambda _original: set_scale._parallel),
     ),
     "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", always(Reserved())),),
-    "StatefulSet: lost pods come back updated": (
+    "StatefulSet: lost pods are recreated with the new revision": (
         (StatefulSetRevisionChoice, "of", lambda _original: lambda self, _slot: self._ws.update),
     ),
     "StatefulSet: the lowest ordinal is updated first": (
@@ -330,9 +328,11 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     "StatefulSet: claims are not created with their pods": (
         (set_scale, "claims_to_create", always(((), ""))),
     ),
-    "StatefulSet: claims do not go with pods that are scaled away": ((set_scale, "owner_steps", always(())),),
+    "StatefulSet: claims are not deleted when scaling down deletes their pods": (
+        (set_scale, "owner_steps", always(())),
+    ),
     "StatefulSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
-    "StatefulSet: what was refused once is not tried again": (
+    "StatefulSet: a refused write is never retried": (
         (reconcile, "OPTIONAL_AGAIN_S", lambda _original: None),
     ),
 }
@@ -348,7 +348,7 @@ async def _not_at_all(_self: Any, _is_mine: Any) -> None:
 
 
 HANDOVER: dict[str, tuple[Change, ...]] = {
-    "Hand-over: a new leader does not wait for what the one before wrote": (
+    "Hand-over: a new leader does not wait for the writes of the previous one": (
         (hand_over.HandOver, "_catch_up", lambda _original: _at_once),
     ),
 }
@@ -358,10 +358,10 @@ SLOTS: dict[str, tuple[Change, ...]] = {
     "Slots: a member does not wait for the writes of the slot's former member": (
         (hand_over.HandOver, "_catch_up", lambda _original: _at_once),
     ),
-    "Slots: two managers mean different slots": (
+    "Slots: two managers compute different slots for a key": (
         (shared_keys.SharedKeys, "slot_of", lambda _original: lambda keys, name, key: (id(keys) >> 4) % 16),
     ),
-    "Slots: keys are not enqueued when their slot is taken": (
+    "Slots: keys are not enqueued when a manager takes their slot": (
         (shared_keys.SharedKind, "enqueue_all", lambda _original: _not_at_all),
     ),
 }
@@ -391,14 +391,14 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
 
 UNSEEN = frozenset(
     {
-        "writes go without preconditions",
-        "a pod that does not serve is deleted as it was never seen",
+        "writes have no preconditions",
+        "a pod that is not ready is deleted without a precondition",
         "tombstones are ignored",
-        "whether the owner is still there is not checked",
+        "the existence of the owner is not checked",
         "a lost answer counts as a failure",
-        "a 410 is answered by watching on",
+        "the watch continues after a 410",
         "claims stay when their pod is deleted",
-        "an update in place counts as complete at once",
+        "an update in place counts as complete immediately",
     }
 )
 """Mutations that only matter in the dark: they are hunted with the scripts of generate_blind.py."""

@@ -48,18 +48,20 @@ def _always_room(original: Any) -> Any:
 
 
 WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
-    "WorkloadSpread: full subsets take pods": ((subset_allocator, "allocate_slot", _always_room),),
-    "WorkloadSpread: places are taken without a precondition": (
+    "WorkloadSpread: full subsets accept pods": ((subset_allocator, "allocate_slot", _always_room),),
+    "WorkloadSpread: places are assigned without a precondition": (
         (object_reader, "_conditional", _without_version),
     ),
-    "WorkloadSpread: promised places are forgotten": ((spread_status, "_entry", _without_creating),),
-    "WorkloadSpread: the status is written over what admission wrote": (
+    "WorkloadSpread: the status forgets the pods that are being created": (
+        (spread_status, "_entry", _without_creating),
+    ),
+    "WorkloadSpread: the status overwrites what admission wrote": (
         (WORKLOAD_SPREAD.control, "is_status_shared", lambda _original: False),
     ),
     "WorkloadSpread: pods of a subset are not bound to its nodes": (
         (spread_injection, "_placed", lambda _original: lambda spec, _subset: dict(spec)),
     ),
-    "WorkloadSpread: the last subset is the dearest": (
+    "WorkloadSpread: the pods of the last subset have the highest deletion cost": (
         (
             spread_plan,
             "wanted_costs",
@@ -68,7 +70,7 @@ WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
             ),
         ),
     ),
-    "WorkloadSpread: places of pods beyond the maximum are given back": (
+    "WorkloadSpread: places of pods beyond the maximum are released": (
         (subset_allocator, "needs_limit", always(False)),
     ),
 }
@@ -102,17 +104,17 @@ def _with_app(original: Any) -> Any:
 SIDECARSET: dict[str, tuple[Change, ...]] = {
     "SidecarSet: paused is ignored": ((SIDECAR_SET.control, "plan", _sidecars_unpaused),),
     "SidecarSet: the partition is ignored": ((sidecar_choosing, "kept_back", always(0)),),
-    "SidecarSet: one pod more may be out of service": (
+    "SidecarSet: one additional pod may be out of service": (
         (
             sidecar_choosing,
             "most_unavailable",
             lambda original: lambda value, *, of: original(value, of=of) + 1,
         ),
     ),
-    "SidecarSet: a pod counts as upgraded at once": ((sidecar_managed, "is_consistent", always(True)),),
+    "SidecarSet: a pod counts as upgraded immediately": ((sidecar_managed, "is_consistent", always(True)),),
     "SidecarSet: the update selector is ignored": ((sidecar_plan, "choose", _for_all_pods),),
-    "SidecarSet: containers of the pod are changed too": ((sidecar_plan, "upgrade_patch", _with_app),),
-    "SidecarSet: what changed more than images is upgraded": (
+    "SidecarSet: the pod's own containers are also changed": ((sidecar_plan, "upgrade_patch", _with_app),),
+    "SidecarSet: pods are upgraded although more than images changed": (
         (sidecar_managed, "_upgradable", always("yes")),
     ),
 }
@@ -133,7 +135,7 @@ def _never_refused(_original: Any) -> Any:
 
 
 PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
-    "PodUnavailableBudget: one pod more may be out": (
+    "PodUnavailableBudget: one additional pod may be unavailable": (
         (
             budget_status,
             "desired_available",
@@ -143,24 +145,22 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
     "PodUnavailableBudget: budgets are spent without a precondition": (
         (object_reader, "_conditional", lambda _original: lambda _view, patch: patch),
     ),
-    "PodUnavailableBudget: the status is written over what was spent": (
+    "PodUnavailableBudget: the status overwrites spent budget": (
         (POD_UNAVAILABLE_BUDGET.control, "is_status_shared", lambda _original: False),
     ),
-    "PodUnavailableBudget: records are forgotten": (
+    "PodUnavailableBudget: records expire immediately": (
         (budget_status, "DISRUPTED_S", lambda _original: -1.0),
         (budget_status, "UPDATED_S", lambda _original: -1.0),
     ),
-    "PodUnavailableBudget: a record lets its pod go for ever": (
+    "PodUnavailableBudget: a record allows the deletion of its pod forever": (
         (budgets, "lets_go_again", _whenever_recorded),
     ),
     "PodUnavailableBudget: a record expires although the pod was not read": (
         (budget_snapshot, "_is_late", always(False)),
     ),
-    "PodUnavailableBudget: pods that are released are not looked at": (
+    "PodUnavailableBudget: released pods enqueue no budget": (
         (budget_wakes, "_means_of", lambda _original: lambda pod: pod.labels),
     ),
-    "PodUnavailableBudget: pods that do not serve are guarded": (
-        (budgets, "counts_as_available", always(True)),
-    ),
-    "PodUnavailableBudget: the guard is never asked": ((BudgetGuard, "judge", _never_refused),),
+    "PodUnavailableBudget: unavailable pods are protected": ((budgets, "counts_as_available", always(True)),),
+    "PodUnavailableBudget: the guard refuses nothing": ((BudgetGuard, "judge", _never_refused),),
 }

@@ -75,30 +75,34 @@ RESOURCEDISTRIBUTION: dict[str, tuple[Change, ...]] = {
     "ResourceDistribution: includedNamespaces is ignored": (
         (plan, "target_names", _as_if(included=frozenset())),
     ),
-    "ResourceDistribution: the system's namespaces get copies": (
+    "ResourceDistribution: system namespaces get copies": (
         (targets, "NEVER", lambda _original: frozenset()),
     ),
-    "ResourceDistribution: objects of others are written over": ((DistributionView, "owns", always(True)),),
-    "ResourceDistribution: copies stay where they are not wanted": ((plan, "_clean_up", always(None)),),
-    "ResourceDistribution: what copies hold is not looked at": (
+    "ResourceDistribution: objects of other owners are overwritten": (
+        (DistributionView, "owns", always(True)),
+    ),
+    "ResourceDistribution: unwanted copies are not deleted": ((plan, "_clean_up", always(None)),),
+    "ResourceDistribution: the content of copies is not read": (
         (snapshot, "_read_unknown", lambda _original: _as_wanted),
     ),
     "ResourceDistribution: copies are written without a precondition": (
         (plan, "_write", _without_preconditions),
     ),
-    "ResourceDistribution: labels of users are taken off": ((plan, "_update", _labels_replaced),),
-    "ResourceDistribution: stringData is compared as it is written": ((view, "content_of", _as_written),),
-    "ResourceDistribution: copies wake nobody": ((wakes, "_of_copy", always(())),),
-    "ResourceDistribution: namespaces wake nobody": ((KIND.control, "wakes", _deaf_to_namespaces),),
-    "ResourceDistribution: labels of namespaces wake nobody": ((wakes, "_is_target_as", always(True)),),
-    "ResourceDistribution: what failed is not tried again": (
+    "ResourceDistribution: labels of users are removed": ((plan, "_update", _labels_replaced),),
+    "ResourceDistribution: stringData is ignored in the comparison": ((view, "content_of", _as_written),),
+    "ResourceDistribution: a copy enqueues no distribution": ((wakes, "_of_copy", always(())),),
+    "ResourceDistribution: a namespace enqueues no distribution": (
+        (KIND.control, "wakes", _deaf_to_namespaces),
+    ),
+    "ResourceDistribution: changed labels of a namespace enqueue no distribution": (
+        (wakes, "_is_target_as", always(True)),
+    ),
+    "ResourceDistribution: a failed write is not retried": (
         (snapshot, "FIRST_RETRY_S", lambda _original: 1e9),
         (snapshot, "LAST_RETRY_S", lambda _original: 1e9),
     ),
-    "ResourceDistribution: any failure holds back every write": ((plan, "_is_held", _held_by_any),),
-    "ResourceDistribution: a new manager unsays what could not be written": (
-        (plan, "_keep_failure", always(None)),
-    ),
+    "ResourceDistribution: any failure delays every write": ((plan, "_is_held", _held_by_any),),
+    "ResourceDistribution: a new manager drops recorded failures": ((plan, "_keep_failure", always(None)),),
     "ResourceDistribution: a status is merged into a later one": (
         (KIND.control, "is_status_shared", lambda _original: False),
     ),

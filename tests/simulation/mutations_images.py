@@ -83,7 +83,7 @@ def _deaf_to(kind: str) -> Callable[[Any], Any]:
 
 
 IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
-    "ImagePullJob: one node more than parallelism": (
+    "ImagePullJob: one node more than parallelism pulls": (
         _policy(lambda policy: replace(policy, parallelism=(policy.parallelism or 0) + 1)),
     ),
     "ImagePullJob: the deadline is ignored": (_policy(lambda policy: replace(policy, deadline_s=None)),),
@@ -104,8 +104,8 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "ImagePullJob: answers to older entries count": ((targets, "state_of", _by_any_answer),),
-    "ImagePullJob: nodes that are not selected are asked": ((PullJobView, "selects", always(True)),),
-    "ImagePullJob: what is over goes on": (
+    "ImagePullJob: nodes that are not selected get entries": ((PullJobView, "selects", always(True)),),
+    "ImagePullJob: an ended job continues": (
         (PullJobView, "is_active", lambda _original: property(lambda self: not self.is_deleting)),
     ),
     "ImagePullJob: failed nodes are not counted": (
@@ -115,28 +115,32 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
             lambda original: lambda *args: replace(original(*args), failed=0, failed_nodes=None),
         ),
     ),
-    "ImagePullJob: other jobs of an entry are forgotten": ((asking, "_find_sharers", always([])),),
+    "ImagePullJob: the other jobs that share an entry are ignored": ((asking, "_find_sharers", always([])),),
     "ImagePullJob: a shared entry keeps its version": ((asking, "_raise_entry", _same_version),),
-    "ImagePullJob: nodes that answer wake no job": (
+    "ImagePullJob: a changed NodeImage enqueues no job": (
         (IMAGE_PULL_JOB.control, "wakes", _deaf_to("NodeImage")),
     ),
-    "ImagePullJob: pods that come wake no job": ((IMAGE_PULL_JOB.control, "wakes", _deaf_to("Pod")),),
-    "NodeImage: entries of jobs that are gone stay": ((entries, "_is_owner", always(True)),),
-    "NodeImage: entries stay for ever": ((entries, "_time_left", always(None)),),
-    "NodeImage: entries go while their job goes on": ((entries, "_is_running", always(False)),),
-    "NodeImage: jobs that end wake none": ((NODE_IMAGE.control, "wakes", _deaf_to("ImagePullJob")),),
-    "NodeImage: silent nodes are waited for for ever": ((node_status, "RESPONSE_S", lambda _original: 1e9),),
-    "NodeImage: nodes are silent too soon": ((node_status, "RESPONSE_S", lambda _original: 60.0),),
-    "NodeImage: they stay without their node": ((node_plan, "_delete_object", always(Plan())),),
-    "NodeImage: they keep their first labels": ((node_plan, "_build_changes", _first_labels),),
-    "NodeImage: nodes get one at once": ((node_plan, "_create_object", _at_once),),
+    "ImagePullJob: a new pod enqueues no job": ((IMAGE_PULL_JOB.control, "wakes", _deaf_to("Pod")),),
+    "NodeImage: entries of deleted jobs are kept": ((entries, "_is_owner", always(True)),),
+    "NodeImage: entries never expire": ((entries, "_time_left", always(None)),),
+    "NodeImage: entries are deleted while their job runs": ((entries, "_is_running", always(False)),),
+    "NodeImage: an ended job enqueues no NodeImage": (
+        (NODE_IMAGE.control, "wakes", _deaf_to("ImagePullJob")),
+    ),
+    "NodeImage: nodes that do not answer never time out": (
+        (node_status, "RESPONSE_S", lambda _original: 1e9),
+    ),
+    "NodeImage: nodes time out too early": ((node_status, "RESPONSE_S", lambda _original: 60.0),),
+    "NodeImage: a NodeImage without a node is not deleted": ((node_plan, "_delete_object", always(Plan())),),
+    "NodeImage: changed labels of the node are not copied": ((node_plan, "_build_changes", _first_labels),),
+    "NodeImage: a new node gets a NodeImage immediately": ((node_plan, "_create_object", _at_once),),
 }
 
 
 IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
-    "ImageListPullJob: another template changes nothing": ((list_plan, "same", always(True)),),
-    "ImageListPullJob: ImagePullJobs are always of another template": ((list_plan, "same", always(False)),),
-    "ImageListPullJob: ImagePullJobs of images that are not listed stay": (
+    "ImageListPullJob: a changed template is ignored": ((list_plan, "same", always(True)),),
+    "ImageListPullJob: every ImagePullJob counts as outdated": ((list_plan, "same", always(False)),),
+    "ImageListPullJob: ImagePullJobs of unlisted images are not deleted": (
         (list_plan, "_match_jobs", lambda original: lambda *args: (original(*args)[0], ())),
     ),
     "ImageListPullJob: it completes while images are pulled": (
@@ -148,13 +152,15 @@ IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
             ),
         ),
     ),
-    "ImageListPullJob: failed images have succeeded": ((list_plan, "state_of", _never_failed),),
-    "ImageListPullJob: Never is ignored": (_list_policy(lambda policy: replace(policy, ends=True)),),
+    "ImageListPullJob: failed images count as succeeded": ((list_plan, "state_of", _never_failed),),
+    "ImageListPullJob: the completion policy Never is ignored": (
+        _list_policy(lambda policy: replace(policy, ends=True)),
+    ),
     "ImageListPullJob: the time to live is ignored": (
         _list_policy(lambda policy: replace(policy, ttl_s=None if policy.ttl_s is None else 0)),
     ),
-    "ImageListPullJob: an ImagePullJob that the cache has never shown is gone": (trusts_the_cache,),
-    "ImageListPullJob: ImagePullJobs that end wake no list": (
+    "ImageListPullJob: an ImagePullJob that is not in the cache yet counts as deleted": (trusts_the_cache,),
+    "ImageListPullJob: an ended ImagePullJob enqueues no list job": (
         (IMAGE_LIST_PULL_JOB.control, "wakes", _deaf_to("ImagePullJob")),
     ),
 }

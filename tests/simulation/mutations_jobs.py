@@ -62,9 +62,11 @@ def _deaf_to_nodes(original: Any) -> Any:
 
 
 BROADCASTJOB: dict[str, tuple[Change, ...]] = {
-    "BroadcastJob: one pod more than parallelism": (_policy(_more),),
-    "BroadcastJob: nodes that have run are run again": ((job_targets, "state_of", _finished_again),),
-    "BroadcastJob: nodes that do not fit get pods": (
+    "BroadcastJob: one pod more than parallelism is created": (_policy(_more),),
+    "BroadcastJob: nodes where a pod has finished get another pod": (
+        (job_targets, "state_of", _finished_again),
+    ),
+    "BroadcastJob: unsuitable nodes get pods": (
         (BroadcastJobView, "obstacle", lambda _original: lambda _self, _node: ""),
     ),
     "BroadcastJob: it completes while pods run": (
@@ -76,7 +78,7 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
             ),
         ),
     ),
-    "BroadcastJob: what is over goes on": (
+    "BroadcastJob: an ended job continues": (
         (BroadcastJobView, "is_finished", lambda _original: property(lambda _self: False)),
     ),
     "BroadcastJob: paused is ignored": (_policy(lambda policy: replace(policy, is_paused=False)),),
@@ -89,7 +91,7 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
         _policy(lambda policy: replace(policy, ttl_s=None if policy.ttl_s is None else 0)),
     ),
     "BroadcastJob: a failed job leaves pods running": ((fan_out, "_to_stop", always(())),),
-    "BroadcastJob: nodes that come wake no job": ((BROADCAST_JOB.control, "wakes", _deaf_to_nodes),),
+    "BroadcastJob: a new node enqueues no job": ((BROADCAST_JOB.control, "wakes", _deaf_to_nodes),),
 }
 
 
@@ -138,18 +140,18 @@ def _not_forbidding(spec: AdvancedCronJobSpec) -> str:
 
 
 ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
-    "AdvancedCronJob: the last time is only that of children that are there": (
+    "AdvancedCronJob: only existing children determine the last time": (
         (cron_plan, "last_tick", _by_children_alone),
     ),
-    "AdvancedCronJob: clocks that are set back begin anew": (
+    "AdvancedCronJob: after a clock was set back, times repeat": (
         (
             cron_plan,
             "last_tick",
             lambda original: lambda snapshot: min(original(snapshot) or snapshot.now, snapshot.now - 600.0),
         ),
     ),
-    "AdvancedCronJob: every missed time is served": ((cron_plan, "due", _first_of_all),),
-    "AdvancedCronJob: missed times are forgotten": (
+    "AdvancedCronJob: every missed time gets a run": ((cron_plan, "due", _first_of_all),),
+    "AdvancedCronJob: missed times get no run": (
         (
             cron_plan,
             "due",
@@ -169,13 +171,13 @@ ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
     "AdvancedCronJob: the starting deadline is ignored": (
         _spec(starting_deadline_seconds=lambda _spec: None),
     ),
-    "AdvancedCronJob: one more stays of what has ended": (
+    "AdvancedCronJob: the history keeps one ended child too many": (
         _spec(successful_jobs_history_limit=lambda spec: (spec.successful_jobs_history_limit or 0) + 1),
     ),
-    "AdvancedCronJob: the oldest of what has ended goes too early": (
+    "AdvancedCronJob: the oldest ended child is deleted too early": (
         _spec(failed_jobs_history_limit=lambda _spec: 0),
     ),
-    "AdvancedCronJob: children that end wake no job": (
+    "AdvancedCronJob: an ended child enqueues no job": (
         (
             CRON_JOB.control,
             "wakes",
@@ -210,7 +212,7 @@ def _policy_of_ephemeral(change: Callable[[JobPolicy], JobPolicy]) -> Change:
 
 
 EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
-    "EphemeralJob: one pod more than parallelism": (_policy_of_ephemeral(_more),),
+    "EphemeralJob: one pod more than parallelism gets containers": (_policy_of_ephemeral(_more),),
     "EphemeralJob: paused is ignored": (
         _policy_of_ephemeral(lambda policy: replace(policy, is_paused=False)),
     ),
@@ -234,13 +236,13 @@ EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
             lambda original: lambda job, spec, pods: original(job, spec, pods[::-1]),
         ),
     ),
-    "EphemeralJob: containers of others are not looked at": (
+    "EphemeralJob: pods with containers of other jobs are included": (
         (ephemeral_plan, "_targets", lambda _original: lambda _job, _spec, pods: pods),
     ),
-    "EphemeralJob: containers are not marked": (
+    "EphemeralJob: containers get no mark of their job": (
         (ephemeral_plan, "_marked", lambda _original: lambda container, _uid: container),
     ),
-    "EphemeralJob: marks that a template has stay": (
+    "EphemeralJob: a mark in the template is kept": (
         (
             ephemeral_plan,
             "_marked",
@@ -252,7 +254,7 @@ EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
             ),
         ),
     ),
-    "EphemeralJob: only the first container is put in": ((EphemeralJobView, "containers", _only_first),),
+    "EphemeralJob: only the first container is injected": ((EphemeralJobView, "containers", _only_first),),
     "EphemeralJob: it completes while containers run": (
         (
             fan_out,
@@ -265,16 +267,16 @@ EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
     "EphemeralJob: failed containers are not counted": (
         (ephemeral_plan, "_tally", _afterwards(lambda tally: replace(tally, failed=0))),
     ),
-    "EphemeralJob: what is over goes on": ((EPHEMERAL_JOB.control, "plan", _never_over),),
+    "EphemeralJob: an ended job continues": ((EPHEMERAL_JOB.control, "plan", _never_over),),
     "EphemeralJob: a status is merged into a later one": (
         (EPHEMERAL_JOB.control, "is_status_shared", lambda _original: False),
     ),
-    "EphemeralJob: its finalizer stays": ((ephemeral_plan, "_release", always(())),),
-    "EphemeralJob: pods wake no job": ((ephemeral_kind, "_jobs_of", always(())),),
-    "EphemeralJob: containers that end wake no job": (
+    "EphemeralJob: the finalizer is not removed": ((ephemeral_plan, "_release", always(())),),
+    "EphemeralJob: a pod enqueues no job": ((ephemeral_kind, "_jobs_of", always(())),),
+    "EphemeralJob: an ended container enqueues no job": (
         (ephemeral_kind, "_is_alike", _alike("is_active", "labels")),
     ),
-    "EphemeralJob: labels of pods wake no job": (
+    "EphemeralJob: changed labels of a pod enqueue no job": (
         (ephemeral_kind, "_is_alike", _alike("is_active", "ephemeral")),
     ),
 }

@@ -139,40 +139,44 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
     "PodProbeMarker: pods are probed before they are initialized": (
         (snapshot, "is_probed", lambda _original: lambda pod: pod.is_active and bool(pod.node_name)),
     ),
-    "PodProbeMarker: probes that a marker has no more stay": ((entries, "_merge_probes", _all_stay),),
-    "PodProbeMarker: probes go with those of a marker that ends alike": (
+    "PodProbeMarker: probes that were removed from a marker are kept": (
+        (entries, "_merge_probes", _all_stay),
+    ),
+    "PodProbeMarker: two markers with the same end of the name count as one": (
         (entries, "split_name", _by_ending),
     ),
-    "PodProbeMarker: the first address of a pod stays": ((plan, "entries_after", _first_address),),
-    "PodProbeMarker: ports keep their names": ((entries, "_port_of", always(None)),),
-    "PodProbeMarker: it is not held": (_without(Purpose.HOLD_MARKER),),
-    "PodProbeMarker: it goes before its probes are taken back": (
+    "PodProbeMarker: a changed address of a pod is ignored": ((plan, "entries_after", _first_address),),
+    "PodProbeMarker: names of ports are not resolved": ((entries, "_port_of", always(None)),),
+    "PodProbeMarker: a marker gets no finalizer": (_without(Purpose.HOLD_MARKER),),
+    "PodProbeMarker: the finalizer is removed before the probes": (
         (
             plan,
             "_release",
             lambda original: lambda value: replace(original(value), stages=original(value).stages[-1:]),
         ),
     ),
-    "PodProbeMarker: one pod more is counted": ((KIND.control, "plan", _one_more),),
-    "PodProbeMarker: pods wake none": (_deaf_to(KIND, "Pod"),),
-    "PodProbeMarker: labels of pods wake none": ((wakes, "_enqueue_by_pod", _any_labels),),
-    "PodProbeMarker: NodePodProbes wake none": (_deaf_to(KIND, "NodePodProbe"),),
-    "NodePodProbe: every entry is of a pod that is gone": ((node_plan, "_keep_entries", always([])),),
-    "NodePodProbe: it stays without its node": ((node_plan, "_delete_object", _as_plan),),
-    "NodePodProbe: nodes wake none": (_deaf_to(NODE_POD_PROBE, "Node"),),
-    "NodePodProbe: markers wake none": (_deaf_to(NODE_POD_PROBE, "PodProbeMarker"),),
-    "NodePodProbe: what is not known counts as success": ((probe_marks, "_changed", _unknown_is_success),),
-    "NodePodProbe: what another state has made stays": ((probe_marks._Keys, "add", _set_only),),
-    "NodePodProbe: what another state takes off is not set": ((probe_marks._Keys, "add", _unset_wins),),
-    "NodePodProbe: of two probes the last shows its condition": (
+    "PodProbeMarker: the status counts one additional pod": ((KIND.control, "plan", _one_more),),
+    "PodProbeMarker: a pod enqueues no marker": (_deaf_to(KIND, "Pod"),),
+    "PodProbeMarker: changed labels of a pod enqueue no marker": ((wakes, "_enqueue_by_pod", _any_labels),),
+    "PodProbeMarker: a NodePodProbe enqueues no marker": (_deaf_to(KIND, "NodePodProbe"),),
+    "NodePodProbe: every entry counts as one of a deleted pod": ((node_plan, "_keep_entries", always([])),),
+    "NodePodProbe: a NodePodProbe without a node is not deleted": ((node_plan, "_delete_object", _as_plan),),
+    "NodePodProbe: a node enqueues no NodePodProbe": (_deaf_to(NODE_POD_PROBE, "Node"),),
+    "NodePodProbe: a marker enqueues no NodePodProbe": (_deaf_to(NODE_POD_PROBE, "PodProbeMarker"),),
+    "NodePodProbe: an unknown result counts as success": ((probe_marks, "_changed", _unknown_is_success),),
+    "NodePodProbe: labels of the opposite result are not removed": ((probe_marks._Keys, "add", _set_only),),
+    "NodePodProbe: a removal overrides a label that another result sets": (
+        (probe_marks._Keys, "add", _unset_wins),
+    ),
+    "NodePodProbe: the last of two probes sets their common condition": (
         (node_plan, "conditions_after", _last_first),
     ),
-    "NodePodProbe: annotations that are there are not known": (
+    "NodePodProbe: existing annotations are not read": (
         (node_snapshot, "annotations_of", lambda _original: _no_annotations),
     ),
-    "NodePodProbe: agents believe the first result": (
+    "NodePodProbe: agents report after the first result": (
         _without_fields("failureThreshold", "successThreshold"),
     ),
     "NodePodProbe: agents do not wait for a container's start": ((probe_checks, "_is_early", always(False)),),
-    "NodePodProbe: agents keep what is not asked for any more": ((probe_agents, "status_of", _stored_too),),
+    "NodePodProbe: agents keep results of removed probes": ((probe_agents, "status_of", _stored_too),),
 }

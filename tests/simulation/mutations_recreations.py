@@ -112,54 +112,64 @@ def _without_context(original: Any) -> Any:
 
 
 CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
-    "ContainerRecreateRequest: agents have no time to begin": ((plan, "RESPONSE_S", lambda _original: 1.0),),
-    "ContainerRecreateRequest: agents are waited for for ever": (
+    "ContainerRecreateRequest: the agent has one second to start": (
+        (plan, "RESPONSE_S", lambda _original: 1.0),
+    ),
+    "ContainerRecreateRequest: an agent that does not answer never times out": (
         _without_times(plan.RequestEnding.NO_RESPONSE),
     ),
     "ContainerRecreateRequest: the deadline is ignored": (_without_times(plan.RequestEnding.TOO_LATE),),
     "ContainerRecreateRequest: the time to live is ignored": (_with_spec(ttl_seconds_after_finished=None),),
-    "ContainerRecreateRequest: one that waits behind another is given up": (
+    "ContainerRecreateRequest: a request that waits for another one times out": (
         (RequestTurn, "look", lambda _original: lambda _self, request, _others, _now: request.created_at),
     ),
-    "ContainerRecreateRequest: until when one went on that was deleted is not known": (
+    "ContainerRecreateRequest: the end of a deleted earlier request is not remembered": (
         (RequestTurn, "look", _forgetful),
     ),
-    "ContainerRecreateRequest: a pod that is gone is waited for": (_never_ends(plan.RequestEnding.POD_GONE),),
-    "ContainerRecreateRequest: another pod of the name will do": ((view, "look_up", _any_pod_of_the_name),),
-    "ContainerRecreateRequest: a pod that the cache has never shown is gone": (trusts_the_cache,),
-    "ContainerRecreateRequest: pods stay in service": ((plan, "with_message", always([])),),
-    "ContainerRecreateRequest: the grace period begins anew with each look": (
+    "ContainerRecreateRequest: a request for a deleted pod never ends": (
+        _never_ends(plan.RequestEnding.POD_GONE),
+    ),
+    "ContainerRecreateRequest: another pod with the same name is accepted": (
+        (view, "look_up", _any_pod_of_the_name),
+    ),
+    "ContainerRecreateRequest: a pod that is not in the cache yet counts as deleted": (trusts_the_cache,),
+    "ContainerRecreateRequest: pods are not taken out of service": ((plan, "with_message", always([])),),
+    "ContainerRecreateRequest: each reconcile restarts the grace period": (
         (plan, "_is_held", always(False)),
     ),
-    "ContainerRecreateRequest: the grace period is not waited for": (
+    "ContainerRecreateRequest: the agent ignores the grace period": (
         (recreate_agents, "grace_left_s", always(0.0)),
     ),
-    "ContainerRecreateRequest: pods stay out of service": ((plan, "without_message", always([])),),
-    "ContainerRecreateRequest: writes that come late may hold a pod": ((plan, "looked_at", always([])),),
-    "ContainerRecreateRequest: whoever holds a pod loses it": ((plan, "without_message", _let_go_by_all),),
-    "ContainerRecreateRequest: it stays visible for its agent": (
+    "ContainerRecreateRequest: pods are not returned to service": ((plan, "without_message", always([])),),
+    "ContainerRecreateRequest: a late write may keep a pod out of service": (
+        (plan, "looked_at", always([])),
+    ),
+    "ContainerRecreateRequest: one request ends the holds of all others": (
+        (plan, "without_message", _let_go_by_all),
+    ),
+    "ContainerRecreateRequest: an ended request keeps its label for the agent": (
         (plan, "ACTIVE_LABEL", lambda _original: "none"),
     ),
-    "ContainerRecreateRequest: old runs are mirrored too": ((plan, "_is_new", always(True)),),
-    "ContainerRecreateRequest: pods wake none": (_deaf_to("Pod"),),
+    "ContainerRecreateRequest: runs from before the request are mirrored": ((plan, "_is_new", always(True)),),
+    "ContainerRecreateRequest: a pod enqueues no request": (_deaf_to("Pod"),),
     "ContainerRecreateRequest: the order of containers is ignored": (
         _turns_with(lambda strategy: strategy.update(orderedRecreate=False)),
     ),
     "ContainerRecreateRequest: forceRecreate is ignored": (
         _turns_with(lambda strategy: strategy.update(forceRecreate=False)),
     ),
-    "ContainerRecreateRequest: forceRecreate is always meant": (
+    "ContainerRecreateRequest: forceRecreate is always on": (
         _turns_with(lambda strategy: strategy.update(forceRecreate=True)),
     ),
     "ContainerRecreateRequest: minStartedSeconds is ignored": (
         _turns_with(lambda strategy: strategy.update(minStartedSeconds=0)),
     ),
     "ContainerRecreateRequest: a container need not be ready": ((recreations, "_is_ready", always(True)),),
-    "ContainerRecreateRequest: a request begins before the one that goes on": (
+    "ContainerRecreateRequest: a request starts before the running one ends": (
         _of_phase({"": 0, "Pending": 0, "Recreating": 1}),
     ),
-    "ContainerRecreateRequest: it may be changed": ((admission, "_changed", always(None)),),
-    "ContainerRecreateRequest: restarts before it are not known": (
+    "ContainerRecreateRequest: changes of the spec are accepted": ((admission, "_changed", always(None)),),
+    "ContainerRecreateRequest: admission does not record earlier restarts": (
         (admission, "_with_context", _without_context),
     ),
 }

@@ -69,18 +69,18 @@ def _deaf_to(kind: str) -> Change:
 
 
 PERSISTENTPODSTATE: dict[str, tuple[Change, ...]] = {
-    "PersistentPodState: records go with their pods": ((plan, "kept", _only_active),),
-    "PersistentPodState: records of pods that are not wanted stay": (
+    "PersistentPodState: records are deleted with their pods": ((plan, "kept", _only_active),),
+    "PersistentPodState: records of unwanted pods are kept": (
         (plan, "kept", lambda _original: lambda records, *_args, **_given: (records, [])),
     ),
-    "PersistentPodState: reserved ordinals are forgotten": ((plan, "kept", _none_reserved),),
+    "PersistentPodState: reserved ordinals are ignored": ((plan, "kept", _none_reserved),),
     "PersistentPodState: WhenDeleted is ignored": ((plan, "WHEN_DELETED", lambda _original: "never"),),
     "PersistentPodState: records outlive their workload": ((KIND.control, "plan", _without_workload),),
-    "PersistentPodState: the first record stays": (_stays_if(lambda _old, _new: True),),
-    "PersistentPodState: other keys and annotations are not recorded": (
+    "PersistentPodState: records are never updated": (_stays_if(lambda _old, _new: True),),
+    "PersistentPodState: changed keys and annotations are not recorded": (
         _stays_if(lambda old, new: bool(old.node_name == new.node_name)),
     ),
-    "PersistentPodState: a record does not follow the labels of its node": (
+    "PersistentPodState: changed labels of the node are not recorded": (
         _stays_if(
             lambda old, new: (
                 old.node_name == new.node_name
@@ -92,13 +92,17 @@ PERSISTENTPODSTATE: dict[str, tuple[Change, ...]] = {
     "PersistentPodState: pods are recorded on nodes without labels": (
         (StateView, "node_keys", lambda _original: property(lambda _self: frozenset())),
     ),
-    "PersistentPodState: required labels bind no pod": (
+    "PersistentPodState: required labels are not injected": (
         (StateView, "required_keys", lambda _original: property(lambda _self: ())),
     ),
-    "PersistentPodState: preferred labels bind no pod": ((injection, "_preferred", always([])),),
-    "PersistentPodState: one that is asked for does not follow": ((plan, "_changes", always([])),),
-    "PersistentPodState: one that is not asked for any more stays": ((plan, "_generation", _never_goes),),
-    "PersistentPodState: pods that become ready wake none": (_deaf_to("Pod"),),
-    "PersistentPodState: labels of nodes wake none": (_deaf_to("Node"),),
-    "PersistentPodState: StatefulSets wake none": (_deaf_to("StatefulSet"),),
+    "PersistentPodState: preferred labels are not injected": ((injection, "_preferred", always([])),),
+    "PersistentPodState: a generated object does not follow its annotations": (
+        (plan, "_changes", always([])),
+    ),
+    "PersistentPodState: a generated object is not deleted without its annotation": (
+        (plan, "_generation", _never_goes),
+    ),
+    "PersistentPodState: a pod enqueues no object": (_deaf_to("Pod"),),
+    "PersistentPodState: a node enqueues no object": (_deaf_to("Node"),),
+    "PersistentPodState: a StatefulSet enqueues no object": (_deaf_to("StatefulSet"),),
 }

@@ -50,21 +50,23 @@ def _deletes_all(original: Any) -> Any:
 
 
 UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
-    "UnitedDeployment: what grows is written first": ((plan, "_stages", _grows_first),),
-    "UnitedDeployment: each subset gets one more": ((working_set, "allocate", _one_more),),
-    "UnitedDeployment: workloads of removed subsets stay": ((working_set, "ownership_of", _keeps_all),),
+    "UnitedDeployment: growing workloads are written first": ((plan, "_stages", _grows_first),),
+    "UnitedDeployment: each subset gets one additional pod": ((working_set, "allocate", _one_more),),
+    "UnitedDeployment: workloads of removed subsets are not deleted": (
+        (working_set, "ownership_of", _keeps_all),
+    ),
     "UnitedDeployment: every workload is unwanted": ((working_set, "ownership_of", _deletes_all),),
-    "UnitedDeployment: a partition is never held": (
+    "UnitedDeployment: partitions are ignored": (
         (changes, "partition_of", always(0)),
         (plan, "partition_of", always(0)),
     ),
-    "UnitedDeployment: a subset that is passed over is not stored first": (
+    "UnitedDeployment: the status does not record a skipped subset first": (
         (plan, "_store_closed_first", lambda _original: lambda *_args: iter(())),
     ),
-    "UnitedDeployment: a rollout is never over": (
+    "UnitedDeployment: a rollout never ends": (
         (status, "_current", lambda _original: lambda seen, **_: seen.current),
     ),
-    "UnitedDeployment: templates are not applied to workloads that are there": (
+    "UnitedDeployment: templates are not applied to existing workloads": (
         (
             changes,
             "change_of",
@@ -73,6 +75,6 @@ UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
             ),
         ),
     ),
-    "UnitedDeployment: nothing is adopted": ((plan, "adoption", lambda _original: lambda *_args: []),),
+    "UnitedDeployment: no workload is adopted": ((plan, "adoption", lambda _original: lambda *_args: []),),
 }
 """By name: what is changed. Found by scripts of the kind `uniteddeployment`."""

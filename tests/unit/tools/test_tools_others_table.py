@@ -28,5 +28,5 @@ def test_a_program_that_fails_is_not_said_to_work() -> None:
         Result("Other", "2.0", "all", works=True),
     ]
     rows = table(results).splitlines()
-    assert "| Meter | 1.0 | it counts; it sums | does not: it sums |" in rows
+    assert "| Meter | 1.0 | it counts; it sums | does not work: it sums |" in rows
     assert "| Other | 2.0 | all | works |" in rows

@@ -26,7 +26,7 @@ from pykruise.runtime.reasons import Reason
 AGAIN_S: Final = 600.0
 """Seconds until the event is recorded again."""
 
-TEMPLATE_IS_JUDGED_LATER: Final = "an API server judges pods and PVCs when they are created"
+TEMPLATE_IS_JUDGED_LATER: Final = "the API server checks pods and PVCs when they are created"
 
 _INDEX: Final = re.compile(r"\[[^\]]*\]")
 

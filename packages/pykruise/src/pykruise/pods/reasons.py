@@ -160,7 +160,7 @@ _A_MOMENT_S: Final = 60.0
 _A_NODE_S: Final = 600.0
 """Longest time of a node's work: pulling an image, starting a container, restarting one in place, resizing a volume."""
 
-_CORRECT: Final = "correct the field that the message names; nothing is touched until then"
+_CORRECT: Final = "correct the field that the message names; the manager changes nothing until then"
 _RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 _HOOK: Final = "the hook's owner must remove its label or finalizer from the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
@@ -170,15 +170,15 @@ _REFUSING: Final = "satisfy it, or have it changed; the write is retried automat
 
 CODES: Final[Mapping[Code, Meaning]] = {
     Code.REFUSED: Meaning("the object requests something that cannot be carried out", _CORRECT),
-    Code.INVALID_SPEC: Meaning("a stored field that admission would have refused", _CORRECT),
+    Code.INVALID_SPEC: Meaning("a stored field has a value that admission would have refused", _CORRECT),
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
     Code.SELECTOR_CHANGED: Meaning(
-        "spec.selector differs from the selector that pods are managed by; nothing is changed",
+        "spec.selector differs from the selector by which the pods are managed; the manager changes nothing",
         "put the old selector back",
     ),
     Code.TERMINATING_OBJECT: Meaning("the object is being deleted", moves_in_s=AS_ASKED),
     Code.NO_MANAGER: Meaning(
-        "no manager has taken up the latest change",
+        "no manager has handled the latest change",
         "if this lasts, check that the manager runs and is the leader (pykruise doctor)",
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
@@ -191,7 +191,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a namespace does not exist, or is being deleted", "create it, or leave it out"
     ),
     Code.NOTHING_SELECTED: Meaning(
-        "the selector matches nothing, so nothing is done",
+        "the selector matches no object, so the manager does nothing",
         "correct the selector, or the labels of the objects that it must match",
     ),
     Code.NO_TOPOLOGY: Meaning(
@@ -217,7 +217,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
     Code.NAME_TOO_LONG: Meaning(
         "a name or label that is derived from the object's name would be too long",
-        "delete it, and create it by a shorter name",
+        "delete it, and create it with a shorter name",
     ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
@@ -231,17 +231,20 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
     Code.CONTAINER_FAILS: Meaning(
-        "a container does not start, or ends again and again", "read its log; correct the template"
+        "a container does not start, or ends repeatedly", "read its log; correct the template"
     ),
     Code.UNBOUND_CLAIMS: Meaning("a pod's PVC has no volume", "provide a volume or a storage class"),
     Code.UNSCHEDULABLE: Meaning(
-        "no node takes the pod", "add nodes or capacity, or change the pod's requests and constraints"
+        "no node is eligible for the pod",
+        "add nodes or capacity, or change the pod's requests and constraints",
     ),
     Code.NO_SCHEDULER: Meaning(
-        "no scheduler has looked at the pod",
+        "no scheduler has handled the pod",
         "correct schedulerName of the pods, or start a scheduler of that name",
     ),
-    Code.SCHEDULING_GATED: Meaning("scheduling gates hold the pod", "have the gates removed"),
+    Code.SCHEDULING_GATED: Meaning(
+        "scheduling gates hold the pod", "the controllers that set the gates must remove them"
+    ),
     Code.RESIZE_INFEASIBLE: Meaning(
         "the node can never give the pod its new resources", "lower them, or delete the pod"
     ),
@@ -252,7 +255,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the node has not given the pod its new resources", "lower them, or delete the pod"
     ),
     Code.READINESS_GATE: Meaning(
-        "a readiness gate of the pod is not True", "have the condition set by its controller"
+        "a readiness gate of the pod is not True", "the controller of the condition must set it"
     ),
     Code.NOT_MOUNTED: Meaning(
         "the pod's containers are not created; its volumes need a Secret or ConfigMap",
@@ -281,7 +284,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a pod ended again shortly after the last one", "see why its pod ends on that node"
     ),
     Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
-    Code.HOT_UPGRADE: Meaning("a hot upgrade is under way", moves_in_s=_A_NODE_S),
+    Code.HOT_UPGRADE: Meaning("the pod is in a hot upgrade", moves_in_s=_A_NODE_S),
     Code.NO_SUBSET: Meaning("the pod belongs to no subset", moves_in_s=_A_MOMENT_S),
     Code.GRACE_PERIOD: Meaning(
         "the pod is in the grace period before its update in place", moves_in_s=AS_ASKED
@@ -295,10 +298,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a pod or PVC must be deleted before its successor is created", moves_in_s=AS_ASKED
     ),
     Code.TERMINATING: Meaning("a pod terminates", "see why it does not end, if that lasts"),
-    Code.DELETING: Meaning("pods are to be deleted", moves_in_s=_A_MOMENT_S),
-    Code.UPDATING: Meaning("pods are of an older template and being updated", moves_in_s=_A_MOMENT_S),
+    Code.DELETING: Meaning("pods must be deleted", moves_in_s=_A_MOMENT_S),
+    Code.UPDATING: Meaning("pods have an older template and are being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
-        "pods are of an older template, and something holds all of them", moves_in_s=AS_ASKED
+        "pods have an older template, and the update of all of them is held back", moves_in_s=AS_ASKED
     ),
     Code.CLAIM: Meaning(
         "a PVC must be deleted before its pod is created", "see what keeps it, if that lasts"
@@ -313,7 +316,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.PAUSED: Meaning("updates are paused", f"resume: {_RESUME}"),
     Code.ON_DELETE: Meaning(
-        "pods are updated when a person deletes them",
+        "a pod is updated only when a person deletes it",
         f"delete the pods {ONE_AT_A_TIME}; or set spec.updateStrategy.type to RollingUpdate",
     ),
     Code.DISRUPTION_BUDGET: Meaning(
@@ -339,10 +342,11 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "lower spec.updateStrategy.rollingUpdate.partition to continue",
     ),
     Code.PARTITIONED_SCALING: Meaning(
-        "the partition keeps nodes without a pod", "lower spec.updateStrategy.rollingUpdate.partition"
+        "because of the partition nodes stay without a pod",
+        "lower spec.updateStrategy.rollingUpdate.partition",
     ),
     Code.NODE_SELECTOR: Meaning(
-        "the pod's node is not one that rollingUpdate.selector selects",
+        "rollingUpdate.selector does not select the pod's node",
         "widen rollingUpdate.selector to continue",
     ),
     Code.PLACEMENT: Meaning("the node is not eligible for a pod", "free the node, or delete the pod"),
@@ -355,7 +359,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a container of a job ended with an error", "read its log, and correct what it runs"
     ),
     Code.JOB_FAILED: Meaning(
-        "a job has failed, and does nothing more", "correct its cause, and create the job again"
+        "a job has failed and creates no more pods", "correct its cause, and create the job again"
     ),
     Code.RUN_FAILED: Meaning("the latest run of a schedule failed", "correct its cause in spec.template"),
     Code.OTHER: Meaning("any other reason; the message explains it", moves_in_s=AS_ASKED),
@@ -385,14 +389,14 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_PODS: Meaning("no pod is selected", "correct the selector, or the labels of the pods"),
     Code.CLOSED: Meaning("a subset is skipped, because its pods found no node", "make room on its nodes"),
     Code.CREATING: Meaning(
-        "pods are missing and being created, or admitted and not seen yet", moves_in_s=_A_MOMENT_S
+        "pods are being created, or were admitted and are not in the cache yet", moves_in_s=_A_MOMENT_S
     ),
     Code.LEAVING: Meaning("a pod is leaving a subset", moves_in_s=AS_ASKED),
     Code.PARALLELISM: Meaning(
         "the maximum number of pods or jobs is active",
         "wait until others have ended, or raise spec.parallelism",
     ),
-    Code.JOB_OVER: Meaning("the job has ended and starts nothing more"),
+    Code.JOB_OVER: Meaning("the job has ended and starts no more pods"),
     Code.PODS_ACTIVE: Meaning("pods of a job run, or have not started yet", moves_in_s=AS_ASKED),
     Code.NO_AGENT: Meaning("the agent of a node does not answer", "look at the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
@@ -400,7 +404,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",
     ),
     Code.UNFIT_NODE: Meaning(
-        "a node does not fit a job's pods, and gets none", "make the node fit, or change spec.template"
+        "a node is not eligible for a job's pods and gets none", "make the node fit, or change spec.template"
     ),
     Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
     Code.IMAGE_PULLING: Meaning(
@@ -408,7 +412,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_NODE_IMAGE: Meaning(
         "a named node has no NodeImage",
-        "correct the name; a new node gets one when it has been ready a while",
+        "correct the name; a new node gets one when it has been ready for a while",
     ),
     Code.PROBE_PORT: Meaning(
         "a probe names a port that its container does not have",
@@ -425,12 +429,12 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "no node is eligible for a pod",
         "change nodeSelector, affinity or tolerations of spec.template, or label nodes",
     ),
-    Code.SURPLUS: Meaning("a subset has more pods than it should have; none is moved"),
+    Code.SURPLUS: Meaning("a subset has more pods than it should have; pods are not moved"),
     Code.SUBSETS: Meaning(
         "workloads of subsets are being created, scaled or updated, or their pods start", moves_in_s=_A_NODE_S
     ),
     Code.IN_RESERVE: Meaning(
-        "pods of a subset find no node; they are kept, and other subsets stand in for them",
+        "pods of a subset find no node; they are kept, and other subsets have replacements for them",
         "make room on the subset's nodes",
     ),
 }

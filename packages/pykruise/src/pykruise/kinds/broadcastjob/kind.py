@@ -85,7 +85,7 @@ _STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails in its first sync",
-        "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it is over",
+        "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it has ended",
         "spec.failurePolicy.restartLimit": "no restart is allowed",
     },
 )

@@ -82,8 +82,8 @@ def _headline_of(status: Mapping[str, Any]) -> str:
 _STORED: Final = StoredSpec(
     errors=errors_of,
     kept={
-        "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted once it is over",
-        "spec.strategy.minStartedSeconds": "no time at all",
+        "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted once it has ended",
+        "spec.strategy.minStartedSeconds": "0 seconds",
     },
 )
 

@@ -131,7 +131,7 @@ _STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
-        "spec.burstReplicas": "the most careful burst, one pod at a time",
+        "spec.burstReplicas": "one pod at a time",
     },
 )
 

@@ -75,9 +75,9 @@ _STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.replicas": "no pod gets the containers",
-        "spec.parallelism": "nothing is started",
+        "spec.parallelism": "no containers are started",
         "spec.activeDeadlineSeconds": "a deadline that has passed",
-        "spec.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it is over",
+        "spec.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it has ended",
     },
 )
 
@@ -85,7 +85,7 @@ KIND = Kind(
     resource=EPHEMERAL_JOBS,
     versions=(Version(name="v1alpha1", root=EphemeralJob, storage=True, columns=_COLUMNS),),
     short_names=("ejob",),
-    amounts=(Amount(path=("spec", "parallelism"), stops="nothing is started"),),
+    amounts=(Amount(path=("spec", "parallelism"), stops="no containers are started"),),
     reviews=Reviews(validating=lambda *_: _validate),
     stored=_STORED,
     control=judged(

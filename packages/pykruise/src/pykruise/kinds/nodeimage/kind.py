@@ -36,8 +36,8 @@ _COLUMNS = (
 _STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
-        "spec.images[].tags[].createdAt": "admission writes it where it is missing",
-        "spec.images[].tags[].pullPolicy": "admission writes it where it is missing",
+        "spec.images[].tags[].createdAt": "admission sets it when it is missing",
+        "spec.images[].tags[].pullPolicy": "admission sets it when it is missing",
     },
 )
 

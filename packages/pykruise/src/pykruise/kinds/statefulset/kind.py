@@ -131,8 +131,8 @@ _STORED: Final = StoredSpec(
     kept={
         "spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
-        "spec.ordinals.start": "the first number is 0",
-        "spec.reserveOrdinals": "the other entries count, and an event names those that cannot be read",
+        "spec.ordinals.start": "the first ordinal is 0",
+        "spec.reserveOrdinals": "the other entries have an effect, and an event names the malformed ones",
     },
 )
 

@@ -95,7 +95,7 @@ _STORED: Final = StoredSpec(
         "spec.template.advancedStatefulSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.cloneSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
         "spec.template.deploymentTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
-        "spec.topology.subsets[].patch": "fails its own subset alone",
+        "spec.topology.subsets[].patch": "only its own subset fails",
     },
 )
 

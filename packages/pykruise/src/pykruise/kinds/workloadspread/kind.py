@@ -144,7 +144,7 @@ def _spreads_of(namespace: str, kind: GroupKind, name: str, around: Around[Sprea
 _STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
-        "spec.subsets[].maxReplicas": "the subset is passed over, and an event names it",
+        "spec.subsets[].maxReplicas": "the subset gets no new pods, and an event names it",
     },
 )
 

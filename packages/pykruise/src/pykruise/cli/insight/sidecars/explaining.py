@@ -101,7 +101,7 @@ def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     yield from not_taken_up(sight.document)
     refusals = [note.message for note in plan.notes if note.warning and note.reason == Code.INVALID_SPEC]
     for message in refusals:
-        remedy = "correct the field that the message names; nothing is touched until then"
+        remedy = "correct the field that the message names; the manager changes nothing until then"
         yield Wait(code=Code.REFUSED, words=message, remedy=remedy)
     if not refusals:
         yield from _waits_of_object(sight, plan)
