@@ -23,7 +23,6 @@ class Code(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     SELECTING_ALL = "SelectingAll"
     SELECTOR_CHANGED = "SelectorChanged"
-    TERMINATING_OBJECT = "TerminatingObject"
     NO_MANAGER = "NoManager"
     NO_TARGET = "NoTarget"
     CONFLICT = "Conflict"
@@ -81,6 +80,7 @@ class Code(StrEnum):
     HOT_UPGRADE = "HotUpgrade"
     NO_SUBSET = "NoSubset"
     # obstacles that disappear automatically
+    TERMINATING_OBJECT = "TerminatingObject"
     GRACE_PERIOD = "GracePeriod"
     UPDATING_IN_PLACE = "UpdatingInPlace"
     LIFECYCLE = "Lifecycle"

@@ -95,7 +95,9 @@ def explain(
         ranked(_find_waits(sight, plan, status, now, correction or correction_of(sight.kind)))
     )
     waits = harmless(all_waits, sight, plan, status, way_back=way_back)
-    phase = phase_of(sight.document, () if isinstance(sight.kind.insight, WorkloadInsight) else waits)
+    # The status of a workload shows what it waits for, until it is deleted.
+    is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
+    phase = phase_of(sight.document, () if is_shown else waits)
     return Explanation(
         kind=str(sight.document["kind"]),
         namespace=meta.get("namespace", ""),

@@ -55,6 +55,10 @@ from pykruise.pods.workload.waiting import WAITING, with_condition, without
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan
 
+TAKEN_AGAIN_S: Final = 15.0
+"""Seconds after which names are checked again that pods of others have: events of these pods do not concern the set.
+"""
+
 _NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
 
 
@@ -162,6 +166,7 @@ def _join_phases(
             (scale.phase, update, refresh),
             next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
             next_late_at((*ws.slot_pods, *ws.surplus), now=ws.now),
+            ws.now + TAKEN_AGAIN_S if snapshot.taken else None,
             now=ws.now,
         ),
         waiting=waiting,
