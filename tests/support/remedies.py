@@ -128,6 +128,8 @@ async def make_the_image_available(person: Person, _match: re.Match[str]) -> Non
 
 async def roll_back(person: Person, match: re.Match[str]) -> None:
     await Kruise(person.stage).says(*match["command"].split())
+    if then := match.groupdict().get("then"):
+        await Kruise(person.stage).says(*then.split())
 
 
 async def delete_pods(person: Person, match: re.Match[str]) -> None:
@@ -478,6 +480,7 @@ async def replace_it(person: Person, _match: re.Match[str]) -> None:
 
 WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"roll back: kubectl kruise (?P<command>.*)", (roll_back,)),
+    (r"roll back and resume: kubectl kruise (?P<command>.*), then kubectl kruise (?P<then>.*)", (roll_back,)),
     (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>\w+)(, or undo the change)?", (set_field,)),
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
@@ -494,7 +497,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template,),
     ),
     (
-        r"add nodes or capacity, or change the requests, selectors or tolerations of (spec.template|the template of the"
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors or tolerations of (spec.template|the template of the"
         r" pod's workload)",
         (make_room, ask_for_less),
     ),

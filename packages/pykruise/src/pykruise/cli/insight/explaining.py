@@ -25,7 +25,8 @@ from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase, with_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
+from pykruise.pods.reasons import AT_REST, CODES, HELD, NOT_WRITTEN, Code, rank_of, remedy_of
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING
@@ -92,7 +93,7 @@ def explain(
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
     all_waits = without_repeats(
-        ranked(_find_waits(sight, plan, status, now, correction or correction_of(sight.kind)))
+        ranked(_find_waits(sight, plan, status, now, correction or correction_of(sight.kind, sight.document)))
     )
     waits = harmless(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
@@ -198,6 +199,7 @@ def _find_waits(
     strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
     documents = sight.pods
     written = {chain.subject for stage in plan.stages for chain in stage.chains}
+    target = _target_of(sight, plan, status)
     down: list[str] = []
     causes: dict[str, WaitCause] = {}
     for pod in getattr(sight.snapshot, "pods", ()):
@@ -214,6 +216,7 @@ def _find_waits(
             correction=correction,
         )
         if cause is not None and (pod.is_active or pod.is_deleting):
+            cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
             causes[pod.name] = cause
             if pod.is_active:
                 down.append(pod.name)
@@ -230,6 +233,24 @@ def _find_waits(
             has_pods = insight is None or bool(insight.containers)
             words = f"no pod yet: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
+
+
+def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+    """Return the hash of the newest revision; empty: the kind has no revisions, or none yet."""
+    if not isinstance(sight.kind.insight, WorkloadInsight):
+        return ""
+    return sight.kind.insight.counts(sight.document, status, plan).revision.rpartition("-")[2]
+
+
+def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -> WaitCause:
+    """Return the cause of a pod; for one of an older template whose update a person holds, with the remedy that ends
+    the hold: the template may be correct already.
+    """
+    is_old = bool(target) and pod.revision != target
+    if not is_old or held is None or held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
+        return cause
+    words = f"{cause.words}; it is of an older template, and {held.message}"
+    return msgspec.structs.replace(cause, words=words, remedy=remedy_of(held))
 
 
 def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
@@ -440,7 +461,14 @@ def _rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> st
         revisions=history.revisions,
         serving=history.serving,
         current=history.current,
+        is_paused=_is_paused(sight),
     )
+
+
+def _is_paused(sight: Sight) -> bool:
+    insight = sight.kind.insight
+    strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
+    return strategy is not None and strategy.is_paused
 
 
 def _rollback_to(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> int:

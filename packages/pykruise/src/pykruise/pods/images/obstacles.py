@@ -68,7 +68,9 @@ def _explain_failure(
     if (ended := _limit_that_ended(entry, status)) is not None:
         limit, seconds = ended
         words = f"image {image.reference} is not pulled within {limit} ({seconds} s): {said}"
-        return Reason(Code.IMAGE_PULL, words, f"create the job again with a higher {limit}: pulling takes longer")
+        return Reason(
+            Code.IMAGE_PULL, words, f"create the job again with a higher {limit}: pulling takes longer"
+        )
     given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
     words = f"image {image.reference} cannot be pulled{given}: {said}"
     if missing:
@@ -83,7 +85,11 @@ def _explain_failure(
 
 def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
     """Return the field of a job and its value, when the pull ended because it took so long. None: another end."""
-    policy, begun, ended = entry.pull_policy, instant_of(status.start_time), instant_of(status.completion_time)
+    policy, begun, ended = (
+        entry.pull_policy,
+        instant_of(status.start_time),
+        instant_of(status.completion_time),
+    )
     if policy is None or begun is None or ended is None:
         return None
     deadline_s, timeout_s = policy.active_deadline_seconds, policy.timeout_seconds

@@ -254,7 +254,8 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
     return Reason(
         Code.UNSCHEDULABLE,
         f"cannot be scheduled: {said}",
-        f"add nodes or capacity, or {correction.change('requests, selectors or tolerations')}",
+        "add nodes or capacity (uncordon nodes, or take their taints off), or"
+        f" {correction.change('requests, host ports, selectors or tolerations')}",
     )
 
 
@@ -312,7 +313,8 @@ def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Insta
         return None if pod.is_serving else Reason(Code.LIFECYCLE, f"is in state {pod.state}")
     later = _held_back(pod)
     starting = next(
-        (status.waiting for status in pod.container_statuses if status.waiting and status.name not in later), ""
+        (status.waiting for status in pod.container_statuses if status.waiting and status.name not in later),
+        "",
     )
     if starting or (pod.phase in ("", "Pending") and not later):
         return _find_mount_obstacle(pod, now) or Reason(
@@ -361,11 +363,20 @@ def unready_containers(pod: PodView) -> list[str]:
 
 
 def _named(containers: list[str]) -> str:
-    return f"container{'s' if len(containers) > 1 else ''} {', '.join(containers)} {'are' if len(containers) > 1 else 'is'}"
+    names = ", ".join(containers)
+    return f"containers {names} are" if len(containers) > 1 else f"container {names} is"
 
 
 def _is_marked_by_others(pod: PodView, now: Instant) -> bool:
     """Whether the control plane marked the pod as not ready, because its node does not report: all containers are
     ready in the node's last report. A node's own report of the two never differs for long.
     """
-    return bool(pod.container_statuses) and pod.ready_since is not None and now >= pod.ready_since + MARKED_IN_S
+    at = marked_at(pod)
+    return at is not None and now >= at
+
+
+def marked_at(pod: PodView) -> Instant | None:
+    """Time from which a pod with ready containers that is not ready shows a lost node; None: there is no such time."""
+    if pod.is_ready or not pod.container_statuses or pod.ready_since is None or unready_containers(pod):
+        return None
+    return pod.ready_since + MARKED_IN_S
