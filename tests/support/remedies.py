@@ -557,7 +557,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template,),
     ),
     (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors or tolerations of"
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or tolerations of"
         r" (spec.template|the template of the pod's workload)",
         (make_room, ask_for_less),
     ),
@@ -688,7 +688,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"rename it, or delete it if nothing needs it", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"make the image available, or create the job again .*", ()),
-    (r"provide a volume or a storage class for its claims", ()),
+    (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
     (r"correct the patch of subset \w+.*", (correct_the_patch,)),
     # nothing that is done

@@ -194,11 +194,13 @@ def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
     code = WriteFault.WRITE_FAILED
     if "webhook" in text:
         code = WriteFault.WEBHOOK
-    elif "forbidden" in text and isinstance(error, ForbiddenError):
+    elif "AdmissionPolicy" in text or isinstance(error, ForbiddenError):
         code = WriteFault.POLICY
     match error:
-        case ForbiddenError():
+        case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
             return code, "correct what it refuses in the object's spec, or change the policy that refuses it"
+        case ForbiddenError():
+            return code, "satisfy what refuses it, or have it changed"
         case InvalidError():
             return code, "correct what the API server refuses in the object's spec"
         case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():

@@ -432,7 +432,9 @@ def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str
     if wait.code not in OF_THE_TEMPLATE:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
-    ways = [f"{text}{then}" for text in (wait.remedy, back) if text]
+    # A pod whose gate is open serves; a new one would wait for its gate again.
+    first = "" if wait.code == Code.READINESS_GATE else then
+    ways = [f"{text}{after}" for text, after in ((wait.remedy, first), (back, then)) if text]
     return msgspec.structs.replace(wait, remedy="; or ".join(ways))
 
 
@@ -492,7 +494,11 @@ def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History
     if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
         return None
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
-    ready = {pod.revision for pod in sight.snapshot.pods if pod.is_active and pod.is_ready}
+    active = [pod for pod in sight.snapshot.pods if pod.is_active]
+    ready = {pod.revision for pod in active if pod.is_ready}
+    current = counts.revision.rpartition("-")[2]
+    if active and not ready and all(pod.revision != current for pod in active):
+        return None  # the newest revision has not been tried, and no older one serves
     serving = frozenset(revision.name for revision in revisions if revision.hash in ready)
     return _History(revisions, serving, counts.revision)
 

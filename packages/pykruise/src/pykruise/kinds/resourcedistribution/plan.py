@@ -132,7 +132,10 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     namespace = snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting:
         what = "is not there" if namespace is None else "is being deleted"
-        verdicts.fail(NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}"))
+        remedy = "" if namespace is None else "leave it out, or create it again when it is gone"
+        verdicts.fail(
+            NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}", remedy)
+        )
     elif copy is not None and not view.owns(copy.controller):
         verdicts.fail(CONFLICT_OCCURRED, name, _reason_taken(f"{view.kind} {name}/{copy.name}", copy))
     elif name in snapshot.unread:

@@ -249,13 +249,13 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
         return Reason(
             Code.UNBOUND_CLAIMS,
             f"cannot be scheduled: {said}",
-            "provide a volume or a storage class for its claims",
+            "create the claims that are missing, or provide a volume or a storage class for them",
         )
     return Reason(
         Code.UNSCHEDULABLE,
         f"cannot be scheduled: {said}",
-        "add nodes or capacity (uncordon nodes, or take their taints off), or"
-        f" {correction.change('requests, host ports, selectors or tolerations')}",
+        "add nodes or capacity (uncordon or label nodes, or take their taints off), or"
+        f" {correction.change('requests, host ports, selectors, spread constraints or tolerations')}",
     )
 
 
