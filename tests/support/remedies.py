@@ -368,6 +368,17 @@ async def delete_the_copies(person: Person, _match: re.Match[str]) -> None:
         await person.stage.client.delete(CONFIG_MAPS, namespace, name)
 
 
+async def correct_and_resume(person: Person, match: re.Match[str]) -> None:
+    await correct_the_template(person, match)
+    await set_field(person, match)
+
+
+async def take_the_patches_off(person: Person, _match: re.Match[str]) -> None:
+    topology = (await person.document())["spec"]["topology"]
+    subsets = [{key: subset[key] for key in subset if key != "patch"} for subset in topology["subsets"]]
+    await person.change(topology={**topology, "subsets": subsets})
+
+
 async def resume_the_child(person: Person, match: re.Match[str]) -> None:
     """The child that the remedy names, and the template of the next ones."""
     template = (await person.document())["spec"]["template"]
@@ -557,8 +568,8 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template,),
     ),
     (
-        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or tolerations of"
-        r" (spec.template|the template of the pod's workload)",
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
+        r" tolerations of (spec.template|the template of the pod's workload)",
         (make_room, ask_for_less),
     ),
     (r"have the condition (?P<gate>\S+) set by the controller that is responsible for it", (open_the_gate,)),
@@ -593,6 +604,18 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"make room on the nodes of subset \w+", (make_room,)),
     (r"make room on its nodes.*", (make_room,)),
     (r"set scheduleStrategy.type to Adaptive with .*", (reschedule,)),
+    (
+        r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make it"
+        r" available",
+        (correct_and_resume, make_the_image_available),
+    ),
+    (
+        r"correct the image or its pull secret in spec\.template\.\w+ or in the patch of subset \w+ in"
+        r" spec.topology.subsets, or make it available",
+        (take_the_patches_off, make_the_image_available),
+    ),
+    (r"turn the gate \w+ of the manager on", ()),
+    (r"leave it out, or create it again when it is gone", ()),
     (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),

@@ -25,7 +25,7 @@ from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase, with_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, HELD, NOT_WRITTEN, Code, rank_of, remedy_of
+from pykruise.pods.reasons import AT_REST, CODES, HELD, NOT_WRITTEN, RESUME, Code, rank_of, remedy_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
@@ -93,7 +93,7 @@ def explain(
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
     all_waits = without_repeats(
-        ranked(_find_waits(sight, plan, status, now, correction or correction_of(sight.kind, sight.document)))
+        ranked(_find_waits(sight, plan, status, now, correction or _correction_in(sight)))
     )
     waits = harmless(all_waits, sight, plan, status, way_back=way_back)
     # The status of a workload shows what it waits for, until it is deleted.
@@ -465,6 +465,12 @@ def _rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> st
         current=history.current,
         is_paused=_is_paused(sight),
     )
+
+
+def _correction_in(sight: Sight) -> Correction:
+    """Return the correction of the object's template. While updates are paused it reaches no pod."""
+    correction = correction_of(sight.kind, sight.document)
+    return msgspec.structs.replace(correction, then=f", then {RESUME}") if _is_paused(sight) else correction
 
 
 def _is_paused(sight: Sight) -> bool:

@@ -295,7 +295,8 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
 
 def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | None:
     """Time from which something refuses the pods of a Job that has none; None: it has pods, or needs none now."""
-    if child.kind != JOB.kind or child.is_suspended or snapshot.job_pods.get(child.uid):
+    is_begun = child.kind == JOB.kind and bool(child.started_at) and not child.is_suspended
+    if not is_begun or snapshot.job_pods.get(child.uid):
         return None
     return child.scheduled_at + PODS_IN_S if child.scheduled_at is not None else None
 
