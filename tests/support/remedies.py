@@ -380,7 +380,7 @@ async def take_the_patches_off(person: Person, _match: re.Match[str]) -> None:
 
 
 async def resume_the_child(person: Person, match: re.Match[str]) -> None:
-    """The child that the remedy names, and the template of the next ones."""
+    """The child that the remedy names."""
     template = (await person.document())["spec"]["template"]
     (field,) = template
     resource = JOBS if field == "jobTemplate" else BROADCAST_JOBS
@@ -391,7 +391,6 @@ async def resume_the_child(person: Person, match: re.Match[str]) -> None:
         {"spec": {match["field"]: False}},
         patch_type=PatchType.MERGE,
     )
-    await person.change(template={field: {"spec": {match["field"]: False}}})
 
 
 async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
@@ -433,6 +432,14 @@ async def correct_the_workload(person: Person, _match: re.Match[str]) -> None:
     for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
         if await person.stage.exists("web", resource=resource):
             await person.stage.merge("web", {"spec": {"template": {"spec": spec}}}, resource=resource)
+
+
+async def let_the_workload_ask_for_less(person: Person, _match: re.Match[str]) -> None:
+    """The one whose pods these are is called `web`, and asked for nodes that are not there."""
+    for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
+        if await person.stage.exists("web", resource=resource):
+            template = {"spec": {"nodeSelector": None}}
+            await person.stage.merge("web", {"spec": {"template": template}}, resource=resource)
 
 
 async def correct_and_delete_pods(person: Person, _match: re.Match[str]) -> None:
@@ -569,8 +576,13 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     ),
     (
         r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
-        r" tolerations of (spec.template|the template of the pod's workload)",
+        r" tolerations of spec.template",
         (make_room, ask_for_less),
+    ),
+    (
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
+        r" tolerations of the template of the pod's workload",
+        (make_room, let_the_workload_ask_for_less),
     ),
     (r"have the condition (?P<gate>\S+) set by the controller that is responsible for it", (open_the_gate,)),
     (
@@ -622,11 +634,11 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"name \w+ of \S+ as the target: .*", (replace_with_the_namesake,)),
     (r"delete the copy \S+, which cannot be changed: it is created again", (delete_the_copies,)),
     (
-        r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false, and in the template.*",
+        r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false(; then create .* again without it)?",
         (resume_the_child,),
     ),
     # what only a person can judge
-    (r"create the job again with a higher spec\.\S+: pulling takes longer", ()),
+    (r"create the job again with a higher \S+: pulling takes longer", ()),
     (r"create secret \S+, then create the job again", ()),
     (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
     (r"correct what refuses its pods: .*", ()),

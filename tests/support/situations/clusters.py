@@ -1,5 +1,6 @@
-"""Situations as users of real clusters meet them: refusals of admission plugins, children of children, lost nodes, wrong
-targets, limits that are too short.
+"""Situations as users of real clusters meet them.
+
+Refusals of admission plugins, children of children, lost nodes, wrong targets, limits that are too short.
 
 MET: rows by the name of their kind ──▶ tables.py
 """
@@ -7,7 +8,9 @@ MET: rows by the name of their kind ──▶ tables.py
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.resources import Resource
+from pykruise.kube.clock import format_time
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.plans.progress import Phase
 from pykruise.pods.reasons import Code
 from support.scenario import Object
@@ -51,8 +54,30 @@ def _large(image: str = "nginx:1") -> list[Object]:
 async def _lose_the_node_of(world: World, app: str = "web") -> None:
     """Cut the power of the node of a pod, and wait until the control plane has noticed."""
     pod = next(pod for pod in await world.list("pod") if pod["metadata"]["labels"].get("app") == app)
-    world.stage.kubelets.stop_node(pod["spec"]["nodeName"])
-    await world.wait(180)
+    await _lose(world, pod["spec"]["nodeName"])
+
+
+async def _lose(world: World, node: str) -> None:
+    """Cut the power of a node. The control plane marks it and its pods after a while."""
+    world.stage.kubelets.stop_node(node)
+    await world.wait(40)
+    unknown = {"type": "Ready", "status": "Unknown", "lastTransitionTime": format_time(world.stage.clock())}
+    body = {"status": {"conditions": [unknown]}}
+    await world.stage.client.patch(
+        NODES, "", node, body, patch_type=PatchType.STRATEGIC, subresource="status"
+    )
+    not_ready = {**unknown, "status": "False"}
+    for pod in await world.list("pod"):
+        if pod["spec"].get("nodeName") == node:
+            await world.stage.client.patch(
+                PODS,
+                world.namespace,
+                pod["metadata"]["name"],
+                {"status": {"conditions": [not_ready]}},
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+    await world.wait(90)
 
 
 # ── workloads ────────────────────────────────────────────────────────────────
@@ -297,8 +322,7 @@ async def its_node_is_lost(world: World) -> None:
     pinned = template("web", nodeName="node-1")
     await world.put(cloneset(replicas=1, template=pinned, selector=selector("web")), marker())
     await world.wait(30)
-    world.stage.kubelets.stop_node("node-1")
-    await world.wait(120)
+    await _lose(world, "node-1")
 
 
 def _rows(*rows: Situation) -> tuple[Situation, ...]:
@@ -382,7 +406,12 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
         ),
     ),
     "ephemeraljob": _rows(
-        Situation(stage=the_node_of_its_pod_does_not_answer, cause=Code.NODE_LOST, says="does not answer"),
+        Situation(
+            stage=the_node_of_its_pod_does_not_answer,
+            cause=Code.NODE_LOST,
+            says="does not answer",
+            known_by=_PLAN,
+        ),
     ),
     "sidecarset": _rows(
         Situation(stage=a_hot_upgrade_is_taken_back, cause="", phase=Phase.HEALTHY),
@@ -394,6 +423,7 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
             cause=Code.NO_TARGET,
             says="there is a CloneSet web",
             ways=1,
+            known_by=_PLAN,
         ),
         Situation(
             stage=a_quota_keeps_its_pods_away, cause=Code.QUOTA, says="exceeded quota: team", known_by=_PLAN
@@ -406,9 +436,15 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
             says="exceeded quota: team",
             known_by=_PLAN,
         ),
-        Situation(stage=the_node_of_a_pod_is_lost, cause=Code.NODE_LOST, says="does not answer"),
         Situation(
-            stage=its_target_is_of_another_kind, cause=Code.NO_TARGET, says="there is a CloneSet web", ways=1
+            stage=the_node_of_a_pod_is_lost, cause=Code.NODE_LOST, says="does not answer", known_by=_PLAN
+        ),
+        Situation(
+            stage=its_target_is_of_another_kind,
+            cause=Code.NO_TARGET,
+            says="there is a CloneSet web",
+            ways=1,
+            known_by=_PLAN,
         ),
     ),
     "resourcedistribution": _rows(
@@ -431,6 +467,7 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
             cause=Code.NO_TARGET,
             says="there is a StatefulSet web of apps.kruise.io/v1beta1",
             ways=1,
+            known_by=_PLAN,
         ),
     ),
     "imagepulljob": _rows(
@@ -438,13 +475,13 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_try_is_too_short,
             cause=Code.IMAGE_PULL,
             phase=Phase.FAILED,
-            says="spec.pullPolicy.timeoutSeconds",
+            says="pullPolicy.timeoutSeconds",
         ),
         Situation(
             stage=the_deadline_is_too_short,
             cause=Code.IMAGE_PULL,
             phase=Phase.FAILED,
-            says="spec.completionPolicy.activeDeadlineSeconds",
+            says="completionPolicy.activeDeadlineSeconds",
         ),
     ),
     "imagelistpulljob": _rows(
@@ -452,7 +489,7 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
             stage=a_try_of_one_image_is_too_short,
             cause=Code.IMAGE_PULL,
             phase=Phase.FAILED,
-            says="spec.pullPolicy.timeoutSeconds",
+            says="pullPolicy.timeoutSeconds",
         ),
     ),
     "nodeimage": _rows(

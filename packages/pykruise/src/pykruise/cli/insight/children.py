@@ -84,7 +84,10 @@ def _named_after(child: InsightChild, wait: Wait) -> Wait:
     remedy = wait.remedy
     if wait.code == Code.PAUSED:
         field = "suspend" if child.resource == JOBS else "paused"
-        remedy = f"set {field} of {name} to false, and in the template that it was created from"
+        again = (
+            f"; then create {child.correction.again} again without it" if child.correction is not None else ""
+        )
+        remedy = f"set {field} of {name} to false{again}"
     return msgspec.structs.replace(wait, words=f"{wait.words} ({name})", remedy=remedy)
 
 

@@ -258,8 +258,8 @@ def _not_pulled(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
     if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
         return Reason(
             Code.IMAGE_PULL,
-            f"the image is not pulled within spec.completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
-            "create the job again with a higher spec.completionPolicy.activeDeadlineSeconds: pulling takes longer",
+            f"the image is not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
+            "create the job again with a higher completionPolicy.activeDeadlineSeconds: pulling takes longer",
         )
     return Reason(Code.IMAGE_PULL, f"node {node} could not pull the image", IMAGE_REMEDY)
 

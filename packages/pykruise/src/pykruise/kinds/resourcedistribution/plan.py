@@ -146,8 +146,18 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
         verdicts.look_again(READ_AGAIN_S)
     elif copy is not None and copy.content == view.content:
         verdicts.succeeded += 1
+    elif copy is not None and copy.is_immutable:
+        verdicts.fail(UPDATE_FAILED, name, _reason_fixed(copy))
     elif not _is_held(name, CREATE_FAILED if copy is None else UPDATE_FAILED, snapshot, verdicts):
         verdicts.writes.append(Chain(subject=name, steps=(_write(name, view, copy),)))
+
+
+def _reason_fixed(copy: CopyView) -> Reason:
+    return Reason(
+        Code.WRITE_FAILED,
+        f"the copy {copy.name} has other contents, and is immutable",
+        f"delete the copy {copy.name}, which cannot be changed: it is created again",
+    )
 
 
 def _reason_taken(what: str, copy: CopyView) -> Reason:

@@ -95,9 +95,9 @@ def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | No
     deadline_s, timeout_s = policy.active_deadline_seconds, policy.timeout_seconds
     retries = max(policy.backoff_limit or 0, 0)
     if timeout_s and ended - begun >= timeout_s * (retries + 1):
-        return "spec.pullPolicy.timeoutSeconds", timeout_s
+        return "pullPolicy.timeoutSeconds", timeout_s
     if deadline_s and ended - begun >= deadline_s:
-        return "spec.completionPolicy.activeDeadlineSeconds", deadline_s
+        return "completionPolicy.activeDeadlineSeconds", deadline_s
     return None
 
 
