@@ -576,7 +576,7 @@ async def test_a_failed_creation_is_reported_in_the_same_words_whatever_name_it_
             ForbiddenError(
                 ErrorStatus(code=403, message="maximum memory usage per Container is 1Mi, but limit is 2Mi")
             ),
-            "set resources in the pod template that the LimitRange allows",
+            "request what the LimitRange allows",
         ),
         (
             ForbiddenError(ErrorStatus(code=403, message="no PriorityClass with name x was found")),

@@ -154,12 +154,12 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     (
         " usage per ",
         WriteFault.POLICY,
-        "set resources in the pod template that the LimitRange allows, or change the LimitRange",
+        "request what the LimitRange allows, or change the LimitRange",
     ),
     (
         "limit to request ratio",
         WriteFault.POLICY,
-        "set resources in the pod template that the LimitRange allows, or change the LimitRange",
+        "request what the LimitRange allows, or change the LimitRange",
     ),
     (
         "PriorityClass",

@@ -64,7 +64,7 @@ async def explained(
             uid, is_writing = document["metadata"]["uid"], explanation.verdict == "moving"
             explanation = await with_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
             explanation = await with_namesakes(client, explanation, document)
-            if insight_of(kind).children is None:
+            if insight_of(kind).children is None or explanation.verdict == "refused":
                 return explanation
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
