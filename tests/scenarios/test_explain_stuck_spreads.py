@@ -140,7 +140,7 @@ async def no_manager_runs(spread: Spread) -> None:
 
 
 CASES = (
-    Stuck(a_strict_subset_has_no_room, "Unschedulable", "set scheduleStrategy.type to Adaptive", ways=2),
+    Stuck(a_strict_subset_has_no_room, "Unschedulable", "set scheduleStrategy.type to Adaptive", ways=3),
     Stuck(
         pods_are_about_to_move_on,
         "Unschedulable",
@@ -148,7 +148,9 @@ CASES = (
         ways=2,
     ),
     Stuck(a_subset_is_passed_over, "Closed", "subset a is tried again"),
-    Stuck(the_last_subset_has_no_room, "Unschedulable", "a is the last subset, whose pods always wait"),
+    Stuck(
+        the_last_subset_has_no_room, "Unschedulable", "a is the last subset, whose pods always wait", ways=2
+    ),
     Stuck(the_workload_is_not_there, "NoTarget", "CloneSet web is not there", ways=2),
     Stuck(the_kind_is_not_listed, "Refused", "Training (example.org) is not on the white list", "refused"),
     Stuck(a_path_leads_nowhere, "Refused", "spec.workers: is not there", "refused"),

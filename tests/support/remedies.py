@@ -18,6 +18,7 @@ import pytest
 
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation, Wait, text
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -29,7 +30,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.kind import Kind
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from support.kruise import Kruise
@@ -128,6 +129,8 @@ async def make_the_image_available(person: Person, _match: re.Match[str]) -> Non
 
 async def roll_back(person: Person, match: re.Match[str]) -> None:
     await Kruise(person.stage).says(*match["command"].split())
+    if then := match.groupdict().get("then"):
+        await Kruise(person.stage).says(*then.split())
 
 
 async def delete_pods(person: Person, match: re.Match[str]) -> None:
@@ -321,6 +324,75 @@ async def replace_the_spread(person: Person, _match: re.Match[str]) -> None:
     await person.stage.delete(person.key.name, resource=WORKLOAD_SPREADS)
 
 
+async def correct_the_subset(person: Person, _match: re.Match[str]) -> None:
+    """A selector that nodes meet; pods keep the one that they were created with."""
+    subsets = (await person.document())["spec"]["subsets"]
+    await person.change(
+        subsets=[{key: subset[key] for key in subset if key != "requiredNodeSelector"} for subset in subsets]
+    )
+    await delete_at_once(person, _match)
+
+
+async def take_off_the_limits(person: Person, _match: re.Match[str]) -> None:
+    subsets = (await person.document())["spec"]["subsets"]
+    await person.change(subsets=[{**subset, "maxReplicas": 100} for subset in subsets])
+
+
+async def take_off_the_limits_of_topology(person: Person, _match: re.Match[str]) -> None:
+    topology = (await person.document())["spec"]["topology"]
+    subsets = [{**subset, "maxReplicas": 100} for subset in topology["subsets"]]
+    await person.change(topology={**topology, "subsets": subsets})
+
+
+async def replace_with_the_namesake(person: Person, _match: re.Match[str]) -> None:
+    """The same object, whose target is what has the name."""
+    document = await person.document()
+    kind = CLONE_SETS if document["kind"] == "WorkloadSpread" else ADVANCED_STATEFUL_SETS
+    target = {**document["spec"]["targetRef"], "apiVersion": kind.api_version, "kind": kind.kind}
+    await person.stage.delete(person.key.name, resource=person.kind.resource)
+    await person.stage.client.create(
+        person.kind.resource,
+        person.key.namespace,
+        {
+            "apiVersion": document["apiVersion"],
+            "kind": document["kind"],
+            "metadata": {"name": person.key.name},
+            "spec": {**document["spec"], "targetRef": target},
+        },
+    )
+
+
+async def delete_the_copies(person: Person, _match: re.Match[str]) -> None:
+    name = (await person.document())["spec"]["resource"]["metadata"]["name"]
+    for namespace in person.wait.pods:
+        await person.stage.client.delete(CONFIG_MAPS, namespace, name)
+
+
+async def correct_and_resume(person: Person, match: re.Match[str]) -> None:
+    await correct_the_template(person, match)
+    await set_field(person, match)
+
+
+async def take_the_patches_off(person: Person, _match: re.Match[str]) -> None:
+    topology = (await person.document())["spec"]["topology"]
+    subsets = [{key: subset[key] for key in subset if key != "patch"} for subset in topology["subsets"]]
+    await person.change(topology={**topology, "subsets": subsets})
+
+
+async def resume_the_child(person: Person, match: re.Match[str]) -> None:
+    """The child that the remedy names."""
+    template = (await person.document())["spec"]["template"]
+    (field,) = template
+    resource = JOBS if field == "jobTemplate" else BROADCAST_JOBS
+    await person.stage.client.patch(
+        resource,
+        person.key.namespace,
+        match["child"],
+        {"spec": {match["field"]: False}},
+        patch_type=PatchType.MERGE,
+    )
+
+
 async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
     subsets = (await person.document())["spec"]["subsets"]
     await person.change(
@@ -360,6 +432,14 @@ async def correct_the_workload(person: Person, _match: re.Match[str]) -> None:
     for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
         if await person.stage.exists("web", resource=resource):
             await person.stage.merge("web", {"spec": {"template": {"spec": spec}}}, resource=resource)
+
+
+async def let_the_workload_ask_for_less(person: Person, _match: re.Match[str]) -> None:
+    """The one whose pods these are is called `web`, and asked for nodes that are not there."""
+    for resource in (CLONE_SETS, ADVANCED_STATEFUL_SETS):
+        if await person.stage.exists("web", resource=resource):
+            template = {"spec": {"nodeSelector": None}}
+            await person.stage.merge("web", {"spec": {"template": template}}, resource=resource)
 
 
 async def correct_and_delete_pods(person: Person, _match: re.Match[str]) -> None:
@@ -478,6 +558,7 @@ async def replace_it(person: Person, _match: re.Match[str]) -> None:
 
 WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"roll back: kubectl kruise (?P<command>.*)", (roll_back,)),
+    (r"roll back and resume: kubectl kruise (?P<command>.*), then kubectl kruise (?P<then>.*)", (roll_back,)),
     (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>\w+)(, or undo the change)?", (set_field,)),
     (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
     (r"lower (?P<path>spec[.\w]+) to continue", (to_zero,)),
@@ -494,9 +575,14 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template,),
     ),
     (
-        r"add nodes or capacity, or change the requests, selectors or tolerations of (spec.template|the template of the"
-        r" pod's workload)",
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
+        r" tolerations of spec.template",
         (make_room, ask_for_less),
+    ),
+    (
+        r"add nodes or capacity \(.*\), or change the requests, host ports, selectors, spread constraints or"
+        r" tolerations of the template of the pod's workload",
+        (make_room, let_the_workload_ask_for_less),
     ),
     (r"have the condition (?P<gate>\S+) set by the controller that is responsible for it", (open_the_gate,)),
     (
@@ -529,10 +615,35 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"correct spec.injectionStrategy.revision.*", (inject_the_present_revision,)),
     (r"make room on the nodes of subset \w+", (make_room,)),
     (r"make room on its nodes.*", (make_room,)),
+    (r"set scheduleStrategy.type to Adaptive with .*", (reschedule,)),
     (
-        r"make room on the nodes of subset \w+, or set scheduleStrategy.type to Adaptive.*",
-        (make_room, reschedule),
+        r"correct the image or its pull secret in spec.template, then set (?P<path>\S+) to (?P<value>false), or make it"
+        r" available",
+        (correct_and_resume, make_the_image_available),
     ),
+    (
+        r"correct the image or its pull secret in spec\.template\.\w+ or in the patch of subset \w+ in"
+        r" spec.topology.subsets, or make it available",
+        (take_the_patches_off, make_the_image_available),
+    ),
+    (r"turn the gate \w+ of the manager on", ()),
+    (r"leave it out, or create it again when it is gone", ()),
+    (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
+    (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
+    (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
+    (r"name \w+ of \S+ as the target: .*", (replace_with_the_namesake,)),
+    (r"delete the copy \S+, which cannot be changed: it is created again", (delete_the_copies,)),
+    (
+        r"set (?P<field>paused|suspend) of \w+ (?P<child>\S+) to false(; then create .* again without it)?",
+        (resume_the_child,),
+    ),
+    # what only a person can judge
+    (r"create the job again with a higher \S+: pulling takes longer", ()),
+    (r"create secret \S+, then create the job again", ()),
+    (r"leave the namespace out of spec.targets here or in .*, or distribute it by another name", ()),
+    (r"correct what refuses its pods: .*", ()),
+    (r"correct what the events of .* name .*", ()),
+    (r"bring \S+ back, or delete the node: its pods are then replaced", ()),
     (r"create it", (create_the_target,)),
     (
         r"correct the image or its pull secret in spec.template, then delete the pod, which keeps the old one, or make"
@@ -612,7 +723,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"rename it, or delete it if nothing needs it", ()),
     (r"start the agent on that node, or bring the node back; then create the request again", ()),
     (r"make the image available, or create the job again .*", ()),
-    (r"provide a volume or a storage class for its claims", ()),
+    (r"create the claims that are missing, or provide a volume or a storage class for them", ()),
     (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
     (r"correct the patch of subset \w+.*", (correct_the_patch,)),
     # nothing that is done

@@ -355,6 +355,8 @@ class StatefulSetBuilder:
     def not_ready(self, *ordinals: int | str) -> Self:
         for ordinal in ordinals:
             self.set_condition(ordinal, "Ready", "False")
+            for status in self.pods[f"{NAME}-{ordinal}"]["status"].get("containerStatuses") or ():
+                status["ready"] = False
         return self
 
     def ready_for(self, seconds: float, *ordinals: int | str) -> Self:

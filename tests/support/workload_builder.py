@@ -94,6 +94,8 @@ class WorkloadBuilder:
     def not_ready(self, *short_names: str) -> Self:
         for short in short_names:
             self.set_condition(short, "Ready", "False")
+            for status in self.pods[short]["status"].get("containerStatuses") or ():
+                status["ready"] = False
         return self
 
     def ready_for(self, seconds: float, *short_names: str) -> Self:

@@ -1,18 +1,19 @@
 """All situations, by the name of their kind.
 
-jobs.py, nodes.py, workloads.py, beside.py ──▶ SITUATIONS ──▶ tests/scenarios/test_situations.py
+jobs.py, nodes.py, workloads.py, beside.py, clusters.py ──▶ SITUATIONS ──▶ tests/scenarios/test_situations.py
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from support.situations.beside import BUDGETS, DISTRIBUTIONS, POD_STATES, SIDECAR_SETS, SPREADS
+from support.situations.clusters import MET
 from support.situations.jobs import BROADCAST_JOBS, CRON_JOBS, EPHEMERAL_JOBS, REQUESTS
 from support.situations.nodes import LIST_JOBS, MARKERS, NODE_IMAGES, NODE_PROBES, PULL_JOBS
 from support.situations.workloads import CLONE_SETS, DAEMON_SETS, STATEFUL_SETS, UNITED
 from support.situations.world import Situation
 
-SITUATIONS: Final[Mapping[str, tuple[Situation, ...]]] = {
+_TABLES: Final[Mapping[str, tuple[Situation, ...]]] = {
     "advancedcronjob": CRON_JOBS,
     "broadcastjob": BROADCAST_JOBS,
     "cloneset": CLONE_SETS,
@@ -31,4 +32,8 @@ SITUATIONS: Final[Mapping[str, tuple[Situation, ...]]] = {
     "statefulset": STATEFUL_SETS,
     "uniteddeployment": UNITED,
     "workloadspread": SPREADS,
+}
+
+SITUATIONS: Final[Mapping[str, tuple[Situation, ...]]] = {
+    kind: (*rows, *MET.get(kind, ())) for kind, rows in _TABLES.items()
 }

@@ -594,7 +594,38 @@ async def test_a_failed_creation_is_reported_in_the_same_words_whatever_name_it_
             ForbiddenError(ErrorStatus(code=403, message="namespace x is being terminated")),
             "nothing: the namespace",
         ),
-        (ForbiddenError(ErrorStatus(code=403, message="pods is forbidden")), "give the manager the right"),
+        (
+            ForbiddenError(ErrorStatus(code=403, message='User "m" cannot create resource "pods"')),
+            "give the manager the right",
+        ),
+        (
+            ForbiddenError(
+                ErrorStatus(code=403, message="failed quota: q: must specify limits.cpu for: main")
+            ),
+            "set in the pod template",
+        ),
+        (
+            ForbiddenError(
+                ErrorStatus(code=403, message="maximum memory usage per Container is 1Mi, but limit is 2Mi")
+            ),
+            "request what the LimitRange allows",
+        ),
+        (
+            ForbiddenError(ErrorStatus(code=403, message="no PriorityClass with name x was found")),
+            "create the PriorityClass",
+        ),
+        (
+            ForbiddenError(ErrorStatus(code=403, message="error looking up service account ns/robot")),
+            "create the ServiceAccount",
+        ),
+        (
+            ForbiddenError(ErrorStatus(code=403, message='violates PodSecurity "restricted:latest"')),
+            "correct the pod template, or the label",
+        ),
+        (
+            InvalidError(ErrorStatus(code=422, message="ValidatingAdmissionPolicy 'p' denied request: no")),
+            "correct what it refuses in the object's spec, or change the policy",
+        ),
         (
             InvalidError(ErrorStatus(code=422, message="spec.containers")),
             "correct what the API server refuses",

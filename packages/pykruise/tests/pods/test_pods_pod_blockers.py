@@ -230,7 +230,7 @@ def test_gates_of_this_project_open_by_themselves() -> None:
 def test_a_pod_that_is_not_ready_says_since_when() -> None:
     blocker = found(cloneset(1).not_ready("a"))
     assert blocker is not None
-    assert blocker.message == f"the containers are not ready (since {format_time(NOW - 3600)})"
+    assert blocker.message == f"container main is not ready (since {format_time(NOW - 3600)})"
     unknown = found(cloneset(1).set_condition("a", "Ready", None))
     assert unknown is not None
     assert unknown.message == "the containers are not ready"

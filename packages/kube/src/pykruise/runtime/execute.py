@@ -19,7 +19,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -136,29 +136,71 @@ def is_named_too_long(action: Action) -> bool:
     return is_long or any(isinstance(name, str) and len(name) > LONGEST_LABEL for name in names)
 
 
+_FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
+    ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"),
+    (
+        "failed quota",
+        WriteFault.QUOTA,
+        "set in the pod template what the ResourceQuota requires, or add a LimitRange with defaults",
+    ),
+    ("enough allocatable resources", WriteFault.WRITE_FAILED, "request less, or make room on the node"),
+    ("being terminated", WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"),
+    ("webhook", WriteFault.WEBHOOK, "satisfy the webhook that refuses it, or have it changed"),
+    (
+        "AdmissionPolicy",
+        WriteFault.POLICY,
+        "correct what it refuses in the object's spec, or change the policy that refuses it",
+    ),
+    (
+        " usage per ",
+        WriteFault.POLICY,
+        "request what the LimitRange allows, or change the LimitRange",
+    ),
+    (
+        "limit to request ratio",
+        WriteFault.POLICY,
+        "request what the LimitRange allows, or change the LimitRange",
+    ),
+    (
+        "PriorityClass",
+        WriteFault.POLICY,
+        "create the PriorityClass, or correct priorityClassName in the pod template",
+    ),
+    (
+        "service account",
+        WriteFault.POLICY,
+        "create the ServiceAccount, or correct serviceAccountName in the pod template",
+    ),
+    (
+        "violates PodSecurity",
+        WriteFault.POLICY,
+        "correct the pod template, or the label pod-security.kubernetes.io/enforce of the namespace",
+    ),
+    ("cannot ", WriteFault.FORBIDDEN, "give the manager the right (pykruise doctor names it)"),
+)
+"""Fragments of the messages of API servers' admission plugins and of RBAC, each with the code and the remedy."""
+
+
 def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
     """Return the code and the action that a person must take. The write itself is retried automatically.
 
     API servers return status code 403 for many causes, which only the text of the message distinguishes.
     """
     text = str(error)
-    match error:
-        case ForbiddenError() if "exceeded quota" in text:
-            return WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"
-        case ForbiddenError() if "enough allocatable resources" in text:
-            return WriteFault.WRITE_FAILED, "request less, or make room on the node"
-        case ForbiddenError() if "being terminated" in text:
-            return WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"
+    if isinstance(error, ForbiddenError):
+        for fragment, fault, remedy in _FORBIDDING:
+            if fragment in text:
+                return fault, remedy
     code = WriteFault.WRITE_FAILED
     if "webhook" in text:
         code = WriteFault.WEBHOOK
-    elif "AdmissionPolicy" in text:
+    elif "AdmissionPolicy" in text or isinstance(error, ForbiddenError):
         code = WriteFault.POLICY
-    elif "forbidden" in text:
-        code = WriteFault.FORBIDDEN
     match error:
+        case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
+            return code, "correct what it refuses in the object's spec, or change the policy that refuses it"
         case ForbiddenError():
-            return code, "give the manager the right, or satisfy the policy that refuses it"
+            return code, "satisfy what refuses it, or have it changed"
         case InvalidError():
             return code, "correct what the API server refuses in the object's spec"
         case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():

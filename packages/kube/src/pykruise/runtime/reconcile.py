@@ -528,7 +528,8 @@ class Reconciler:
         """Note for metrics what an object, its pods and its nodes wait for, where its conditions do not contain it."""
         if self._rollouts is None:
             return
-        if self._standing is not None and not self._control.has_waits_beside_status:
+        has_conditions = self._standing is not None and not owner.is_deleting
+        if has_conditions and not self._control.has_waits_beside_status:
             return
         skipped = (*plan.skipped.values(), *plan.skipped_nodes.values())
         causes = [reason.code for reason in (*((waiting,) if waiting is not None else ()), *skipped)]

@@ -21,8 +21,9 @@ from pykruise.cli.insight.explaining import Explanation, Wait, explain, ranked, 
 from pykruise.cli.insight.gates import fitted, given_settings, manager_settings
 from pykruise.cli.insight.injection_check import refused_origin
 from pykruise.cli.insight.kind_insights import ATTACHED
-from pykruise.cli.insight.known_kinds import kind_named, known_kinds, named
+from pykruise.cli.insight.known_kinds import insight_of, kind_named, known_kinds, named
 from pykruise.cli.insight.missing import missing
+from pykruise.cli.insight.namesakes import with_namesakes
 from pykruise.cli.insight.overview import overview
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
@@ -59,15 +60,20 @@ async def explained(
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
             explanation = await attached.explain(client, key, now, settings)
-            uid = metadata_of(await client.get(kind.resource, key.namespace, key.name)).uid
-            is_writing = explanation.verdict == "moving"
-            return await with_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
+            document = decode(await client.get(kind.resource, key.namespace, key.name))
+            uid, is_writing = document["metadata"]["uid"], explanation.verdict == "moving"
+            explanation = await with_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
+            explanation = await with_namesakes(client, explanation, document)
+            if insight_of(kind).children is None or explanation.verdict == "refused":
+                return explanation
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise await missing(client, kind.resource, key, error) from error
-    explanation = await _with_refusals(client, sight, now)
-    explanation = await with_mounts(client, await with_origin(client, explanation, sight))
-    explanation = await with_bindings(client, explanation)
+    if attached is None:
+        explanation = await _with_refusals(client, sight, now)
+        explanation = await with_mounts(client, await with_origin(client, explanation, sight))
+        explanation = await with_bindings(client, explanation)
+        explanation = await with_namesakes(client, explanation, sight.document)
 
     async def explain_child(client: Client, kind: Kind, child: InsightChild) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)

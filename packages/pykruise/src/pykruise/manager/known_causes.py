@@ -17,6 +17,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager
 from pykruise.plans.kind import Kind
+from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
 from pykruise.runtime.rollouts import RolloutMeter
 
 
@@ -52,7 +54,8 @@ class KnownCauses:
         view = self._objects[kind.resource].get(key)
         if view is None or kind.shown is None:
             return ""
-        return kind.shown.progress_of(document_of(view)).reason
+        progress = kind.shown.progress_of(document_of(view))
+        return progress.reason or (Code.PAUSED if progress.phase is Phase.PAUSED else "")
 
     def _meter_of(self, kind: Kind) -> RolloutMeter:
         assert kind.control is not None

@@ -305,8 +305,12 @@ def with_waits(phase: Phase, codes: Iterable[str]) -> Phase:
 
 
 def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
-    """Return the same for reasons of its children: a status may count a child as done that needs a person."""
-    return _phase_with(phase, codes, if_in=(*OPEN, Phase.COMPLETED))
+    """Return the same for reasons of its children: a status may count a child as done that needs a person, and a
+    paused child holds its parent.
+    """
+    codes = frozenset(codes)
+    waiting = _phase_with(phase, codes, if_in=(*OPEN, Phase.COMPLETED))
+    return Phase.PAUSED if waiting in OPEN and Code.PAUSED in codes else waiting
 
 
 def _phase_with(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:

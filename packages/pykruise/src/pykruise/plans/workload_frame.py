@@ -8,7 +8,7 @@ truncate_history(), requeue_after(), changed_status(), choose_update_revision() 
 Pure. A kind supplies its own parts: its status in each of these cases, and its phases.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from pykruise.kube.schemas.types import PlainCondition
 from pykruise.plans.ownership import delete_revision, selector_in
 from pykruise.plans.phases import PlanPhase
 from pykruise.plans.stored_values import Flaw
+from pykruise.pods.lifecycle.blockers import kept_from_ending
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import RevisionHash
@@ -103,7 +104,10 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     view = frame.view_of(snapshot)
     if view.is_deleting:
         # Nothing is created, updated, deleted or released; the status still reports the remaining objects.
-        return Plan(status=changed_status(view, frame.terminating(snapshot)))
+        return Plan(
+            status=changed_status(view, frame.terminating(snapshot)),
+            skipped=dict(_find_held(snapshot)),
+        )
     if problems := frame.unreadable(snapshot):
         return refuse(frame, snapshot, problems)
     guard = check_selector(
@@ -116,6 +120,13 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     if problems := frame.problems(snapshot) or _flaws_of(frame, snapshot):
         return refuse(frame, snapshot, problems)
     return frame.phases(snapshot, guard.unrecorded)
+
+
+def _find_held(snapshot: WorkloadSnapshot) -> Iterator[tuple[str, Reason]]:
+    """Yield the pods of a deleted object that something keeps from ending, with the reason."""
+    for pod in snapshot.pods:
+        if pod.is_deleting and (kept := kept_from_ending(pod, now=snapshot.now)) is not None:
+            yield pod.name, kept
 
 
 def _flaws_of(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:

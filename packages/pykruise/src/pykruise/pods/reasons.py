@@ -23,7 +23,6 @@ class Code(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     SELECTING_ALL = "SelectingAll"
     SELECTOR_CHANGED = "SelectorChanged"
-    TERMINATING_OBJECT = "TerminatingObject"
     NO_MANAGER = "NoManager"
     NO_TARGET = "NoTarget"
     CONFLICT = "Conflict"
@@ -81,6 +80,7 @@ class Code(StrEnum):
     HOT_UPGRADE = "HotUpgrade"
     NO_SUBSET = "NoSubset"
     # obstacles that disappear automatically
+    TERMINATING_OBJECT = "TerminatingObject"
     GRACE_PERIOD = "GracePeriod"
     UPDATING_IN_PLACE = "UpdatingInPlace"
     LIFECYCLE = "Lifecycle"
@@ -161,7 +161,7 @@ _A_NODE_S: Final = 600.0
 """Longest time of a node's work: pulling an image, starting a container, restarting one in place, resizing a volume."""
 
 _CORRECT: Final = "correct the field that the message names; the manager changes nothing until then"
-_RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
+RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 _HOOK: Final = "the hook's owner must remove its label or finalizer from the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
 ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
@@ -314,7 +314,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "scaleStrategy.maxUnavailable is used up",
         "wait for pods to become available, or see what keeps them from it",
     ),
-    Code.PAUSED: Meaning("updates are paused", f"resume: {_RESUME}"),
+    Code.PAUSED: Meaning("updates are paused", f"resume: {RESUME}"),
     Code.ON_DELETE: Meaning(
         "a pod is updated only when a person deletes it",
         f"delete the pods {ONE_AT_A_TIME}; or set spec.updateStrategy.type to RollingUpdate",

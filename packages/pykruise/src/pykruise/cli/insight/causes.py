@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.pods.corrections import IN_TEMPLATE, Correction
-from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue
+from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -140,7 +140,7 @@ def _add_details(
         case Code.READINESS_GATE:
             return msgspec.structs.replace(given, since=_transition_time(_find_condition(pod, "Ready")))
         case Code.NOT_READY:
-            return _not_ready(given, pod, correction)
+            return _not_ready(given, pod, view, correction)
         case _:
             return given
 
@@ -175,14 +175,13 @@ def _explain_failure(given: WaitCause, pod: Document, correction: Correction) ->
     return given
 
 
-def _not_ready(given: WaitCause, pod: Document, correction: Correction) -> WaitCause:
+def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Correction) -> WaitCause:
     if any(
         ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
         for container in _container_statuses(pod)
     ):
         return _explain_failure(given, pod, correction)
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    unready = [status["name"] for status in statuses if not status.get("ready")]
+    unready = unready_containers(view)
     names = ", ".join(unready)
     return msgspec.structs.replace(
         given,

@@ -16,10 +16,10 @@ from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explaining import Explanation, Wait, ranked, wait_of
 from pykruise.cli.insight.known_kinds import known_kinds
-from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.object_events import list_events_about
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.resources import JOBS, PODS
 from pykruise.plans.insight import InsightChild
@@ -32,6 +32,11 @@ from pykruise.pods.view.decoding import project_pod
 
 MOST: Final = 10
 """Maximum number of children that are examined."""
+
+_VERDICTS: Final = {Phase.FAILED: "failed", Phase.PAUSED: "paused"}
+
+_CAUSES: Final = NEEDS_A_PERSON | NOT_WRITTEN | {Code.PAUSED}
+"""Codes of a child's waits that are also its parent's."""
 
 Explain = Callable[[Client, Kind, InsightChild], Awaitable[Explanation]]
 
@@ -46,7 +51,7 @@ async def with_children(
     waits: list[Wait] = []
     for child in list(insight.children(sight.snapshot))[:MOST]:
         inner = await _read_waits(client, child, explain, sight.snapshot.now)
-        causes = [wait for wait in inner if wait.code in NEEDS_A_PERSON or wait.code in NOT_WRITTEN]
+        causes = [wait for wait in inner if wait.code in _CAUSES]
         if child.has_failed:
             waits.append(_failure_of(child, causes))
         else:
@@ -56,7 +61,7 @@ async def with_children(
     said = {wait.code for wait in waits}
     phase = with_waits_of_children(explanation.phase, said)
     merged = ranked([*waits, *(wait for wait in explanation.waits if wait.code not in said)])
-    verdict = "failed" if phase is Phase.FAILED else "waiting"
+    verdict = _VERDICTS.get(phase, "waiting")
     return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
 
 
@@ -75,7 +80,15 @@ def _failure_of(child: InsightChild, causes: Sequence[Wait]) -> Wait:
 
 
 def _named_after(child: InsightChild, wait: Wait) -> Wait:
-    return msgspec.structs.replace(wait, words=f"{wait.words} ({child.resource.kind} {child.key.name})")
+    name = f"{child.resource.kind} {child.key.name}"
+    remedy = wait.remedy
+    if wait.code == Code.PAUSED:
+        field = "suspend" if child.resource == JOBS else "paused"
+        again = (
+            f"; then create {child.correction.again} again without it" if child.correction is not None else ""
+        )
+        remedy = f"set {field} of {name} to false{again}"
+    return msgspec.structs.replace(wait, words=f"{wait.words} ({name})", remedy=remedy)
 
 
 async def _read_waits(client: Client, child: InsightChild, explain: Explain, now: Instant) -> Sequence[Wait]:
@@ -91,13 +104,33 @@ async def _read_waits(client: Client, child: InsightChild, explain: Explain, now
 async def _waits_of_job(client: Client, child: InsightChild, now: Instant) -> Sequence[Wait]:
     """Return the waits of the pods of a Kubernetes Job, and the reasons why its pods failed."""
     key = child.key
-    uid = metadata_of(await client.get(JOBS, key.namespace, key.name)).uid
+    job = decode(await client.get(JOBS, key.namespace, key.name))
+    uid = str(job["metadata"]["uid"])
+    if get_path(job, "spec", "suspend"):
+        return [Wait(code=Code.PAUSED, words="it is suspended")]
     listed = await client.list(
         PODS, key.namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}"
     )
+    if not listed.items:
+        return await _read_refusals(client, child, uid, now)
     return ranked(
         wait for raw in listed.items for wait in _waits_of_pod(decode(raw), now, child.correction or OF_A_JOB)
     )
+
+
+async def _read_refusals(client: Client, child: InsightChild, uid: str, now: Instant) -> Sequence[Wait]:
+    """Return the wait of a Job whose pods are refused, from its latest event; none: it has no such event."""
+    events = [
+        event
+        for event in await list_events_about(client, uid, namespace=child.key.namespace)
+        if event.get("type") == "Warning" and event.get("reason") == "FailedCreate"
+    ]
+    if not events:
+        return ()
+    latest = max(events, key=lambda event: str(event.get("lastTimestamp") or ""))
+    remedy = "correct what refuses its pods: the object that the message names, or the pod template"
+    first = str(latest.get("firstTimestamp") or "")
+    return [Wait(code=Code.WRITE_FAILED, words=str(latest.get("message") or ""), since=first, remedy=remedy)]
 
 
 def _waits_of_pod(document: Document, now: Instant, correction: Correction) -> Iterator[Wait]:

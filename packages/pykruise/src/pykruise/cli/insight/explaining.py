@@ -25,7 +25,8 @@ from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase, with_waits
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.corrections import Correction
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
+from pykruise.pods.reasons import AT_REST, CODES, HELD, NOT_WRITTEN, RESUME, Code, rank_of, remedy_of
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING
@@ -92,10 +93,12 @@ def explain(
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
     all_waits = without_repeats(
-        ranked(_find_waits(sight, plan, status, now, correction or correction_of(sight.kind)))
+        ranked(_find_waits(sight, plan, status, now, correction or _correction_in(sight)))
     )
     waits = harmless(all_waits, sight, plan, status, way_back=way_back)
-    phase = phase_of(sight.document, () if isinstance(sight.kind.insight, WorkloadInsight) else waits)
+    # The status of a workload shows what it waits for, until it is deleted.
+    is_shown = isinstance(sight.kind.insight, WorkloadInsight) and "deletionTimestamp" not in meta
+    phase = phase_of(sight.document, () if is_shown else waits)
     return Explanation(
         kind=str(sight.document["kind"]),
         namespace=meta.get("namespace", ""),
@@ -196,6 +199,7 @@ def _find_waits(
     strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
     documents = sight.pods
     written = {chain.subject for stage in plan.stages for chain in stage.chains}
+    target = _target_of(sight, plan, status)
     down: list[str] = []
     causes: dict[str, WaitCause] = {}
     for pod in getattr(sight.snapshot, "pods", ()):
@@ -212,6 +216,7 @@ def _find_waits(
             correction=correction,
         )
         if cause is not None and (pod.is_active or pod.is_deleting):
+            cause = _held_as(cause, pod, plan.skipped.get(pod.name), target)
             causes[pod.name] = cause
             if pod.is_active:
                 down.append(pod.name)
@@ -228,6 +233,24 @@ def _find_waits(
             has_pods = insight is None or bool(insight.containers)
             words = f"no pod yet: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
+
+
+def _target_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+    """Return the hash of the newest revision; empty: the kind has no revisions, or none yet."""
+    if not isinstance(sight.kind.insight, WorkloadInsight):
+        return ""
+    return sight.kind.insight.counts(sight.document, status, plan).revision.rpartition("-")[2]
+
+
+def _held_as(cause: WaitCause, pod: PodView, held: Reason | None, target: str) -> WaitCause:
+    """Return the cause of a pod; for one of an older template whose update a person holds, with the remedy that ends
+    the hold: the template may be correct already.
+    """
+    is_old = bool(target) and pod.revision != target
+    if not is_old or held is None or held.code not in HELD or cause.code not in OF_THE_TEMPLATE:
+        return cause
+    words = f"{cause.words}; it is of an older template, and {held.message}"
+    return msgspec.structs.replace(cause, words=words, remedy=remedy_of(held))
 
 
 def _waits_of_object(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
@@ -409,7 +432,9 @@ def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str
     if wait.code not in OF_THE_TEMPLATE:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
-    ways = [f"{text}{then}" for text in (wait.remedy, back) if text]
+    # A pod whose gate is open serves; a new one would wait for its gate again.
+    first = "" if wait.code == Code.READINESS_GATE else then
+    ways = [f"{text}{after}" for text, after in ((wait.remedy, first), (back, then)) if text]
     return msgspec.structs.replace(wait, remedy="; or ".join(ways))
 
 
@@ -438,7 +463,20 @@ def _rollback_command(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> st
         revisions=history.revisions,
         serving=history.serving,
         current=history.current,
+        is_paused=_is_paused(sight),
     )
+
+
+def _correction_in(sight: Sight) -> Correction:
+    """Return the correction of the object's template. While updates are paused it reaches no pod."""
+    correction = correction_of(sight.kind, sight.document)
+    return msgspec.structs.replace(correction, then=f", then {RESUME}") if _is_paused(sight) else correction
+
+
+def _is_paused(sight: Sight) -> bool:
+    insight = sight.kind.insight
+    strategy = insight.strategy(sight.document["spec"])[0] if isinstance(insight, WorkloadInsight) else None
+    return strategy is not None and strategy.is_paused
 
 
 def _rollback_to(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> int:
@@ -462,7 +500,11 @@ def _history_of(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> _History
     if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
         return None
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
-    ready = {pod.revision for pod in sight.snapshot.pods if pod.is_active and pod.is_ready}
+    active = [pod for pod in sight.snapshot.pods if pod.is_active]
+    ready = {pod.revision for pod in active if pod.is_ready}
+    current = counts.revision.rpartition("-")[2]
+    if active and not ready and all(pod.revision != current for pod in active):
+        return None  # the newest revision has not been tried, and no older one serves
     serving = frozenset(revision.name for revision in revisions if revision.hash in ready)
     return _History(revisions, serving, counts.revision)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pykruise.cli.errors import CommandError
 from pykruise.kinds import conversions, crds_of, find, kinds
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import DAEMON_SETS, STATEFUL_SETS
 from pykruise.kube.schemas.conversion import ConversionError, convert
 from pykruise.kube.values.near_misses import hint
@@ -58,9 +58,11 @@ def workload_insight(kind: Kind) -> WorkloadInsight:
     return kind.insight
 
 
-def correction_of(kind: Kind) -> Correction:
-    """Return where a user corrects the template of its pods."""
+def correction_of(kind: Kind, document: Mapping[str, Any]) -> Correction:
+    """Return where a user corrects the template of the pods of an object."""
     if isinstance(kind.insight, JobInsight):
+        if get_path(document, "status", "completionTime"):
+            return Correction(again=f"{kind.resource.kind} {document['metadata']['name']}")
         return OF_A_JOB
     return IN_TEMPLATE if isinstance(kind.insight, WorkloadInsight) else OF_THE_WORKLOAD
 

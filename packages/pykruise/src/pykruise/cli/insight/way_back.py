@@ -25,18 +25,21 @@ def way_back(
     revisions: Sequence[RevisionView],
     serving: Collection[str],
     current: str,
+    is_paused: bool = False,
 ) -> str:
     """Return the remedy that rolls an object back, with its command; empty: there is no revision to restore.
 
     `serving`: names of the revisions that have available pods. `current`: name of the newest revision. When the
     newest revision serves, no rollback is suggested. When no revision serves, the newest of the older revisions is
-    restored.
+    restored. `is_paused`: updates are paused, so the rollback reaches no pod before they are resumed.
     """
     newest = revision_before(revisions, serving=serving, current=current)
     if newest is None:
         return ""
     where = f" -n {namespace}" if namespace else ""
     command = f"kubectl kruise rollout undo {resource}/{name} --to-revision={newest.number}{where}"
+    if is_paused:
+        return f"roll back and resume: {command}, then kubectl kruise rollout resume {resource}/{name}{where}"
     return f"roll back: {command}{'' if serving else _UNSEEN}"
 
 

@@ -54,6 +54,7 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str = ""
     ending: Ending = Ending.ACTIVE
     is_deleting: bool = False
+    is_suspended: bool = False
 
 
 class _Owner(msgspec.Struct):
@@ -84,8 +85,13 @@ class _Status(msgspec.Struct, rename="camel"):
     succeeded: int = 0
 
 
+class _Spec(msgspec.Struct):
+    suspend: bool | None = None
+
+
 class _Child(msgspec.Struct):
     metadata: _Meta
+    spec: _Spec | None = None
     status: _Status | None = None
 
 
@@ -109,6 +115,7 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
         started_at=status.start_time or "",
         ending=_pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _job_ending(status),
         is_deleting=meta.deletion_timestamp is not None,
+        is_suspended=child.spec is not None and child.spec.suspend is True,
     )
 
 

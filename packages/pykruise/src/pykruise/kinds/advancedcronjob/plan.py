@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.advancedcronjob.children import (
+    JOB,
     ChildView,
     Ending,
     child_document,
@@ -40,12 +41,15 @@ from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.reasons import Code
 from pykruise.pods.workload.waiting import waiting_for_repeated
 from pykruise.runtime.actions import Create, Delete
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, soonest
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
 _ONCE_S: Final = 366 * 24 * 3600.0
 """Seconds within which the event of a tick is recorded only once."""
+
+PODS_IN_S: Final = 30.0
+"""Seconds after its time in which a Job has made a pod, unless something refuses it."""
 
 _AGAIN_S: Final = 600.0
 
@@ -163,7 +167,7 @@ class _Plan:
         return Plan(
             stages=self._delete_history(),
             status=None if status == self._snapshot.cron.stored_status else status,
-            requeue_after_s=self._until_next(),
+            requeue_after_s=soonest([self._until_next(), *_until_late(self._snapshot)]),
             waiting=why or self._wait_for_next(),
             skipped=dict((*_find_last_failure(self._snapshot), *_find_stuck_jobs(self._snapshot))),
             notes=(note,) if note else (),
@@ -277,12 +281,40 @@ def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, R
     """Jobs whose pods meet an obstacle that needs a person."""
     correction = correction_of(snapshot.cron)
     for child in _select_active(snapshot.children):
+        if (late_at := _late_at(snapshot, child)) is not None:
+            if snapshot.now >= late_at:
+                yield child.name, _has_no_pods(child)
+            continue
         waiting = (
             pod for pod in snapshot.job_pods.get(child.uid, ()) if pod.is_active and not pod.is_serving
         )
         obstacles = blockers_of(waiting, None, now=snapshot.now, correction=correction)
         if (obstacle := waiting_for_repeated(obstacles)) is not None:
             yield child.name, obstacle
+
+
+def _late_at(snapshot: AdvancedCronJobSnapshot, child: ChildView) -> Instant | None:
+    """Time from which something refuses the pods of a Job that has none; None: it has pods, or needs none now."""
+    is_begun = child.kind == JOB.kind and bool(child.started_at) and not child.is_suspended
+    if not is_begun or snapshot.job_pods.get(child.uid):
+        return None
+    return child.scheduled_at + PODS_IN_S if child.scheduled_at is not None else None
+
+
+def _until_late(snapshot: AdvancedCronJobSnapshot) -> Iterator[float]:
+    """Yield the seconds until active Jobs without pods are late."""
+    for child in _select_active(snapshot.children):
+        late_at = _late_at(snapshot, child)
+        if late_at is not None and late_at > snapshot.now:
+            yield late_at - snapshot.now
+
+
+def _has_no_pods(child: ChildView) -> Reason:
+    return Reason(
+        Code.WRITE_FAILED,
+        f"{child.kind} {child.name} has no pods: something refuses them",
+        f"correct what the events of {child.kind} {child.name} name (kubectl describe job {child.name})",
+    )
 
 
 def correction_of(cron: AdvancedCronJobView) -> Correction:

@@ -7,7 +7,7 @@ Pure. An environment variable of each ephemeral container names its job, so a ma
 container twice. Nothing is ever stopped: Kubernetes cannot remove an ephemeral container from a pod.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.ephemeraljob.snapshot import (
@@ -34,12 +34,12 @@ from pykruise.pods.jobs.fan_out import (
     fan_out,
     waiting_for,
 )
-from pykruise.pods.lifecycle.blockers import LOOKED_AT, ephemeral_blocker
+from pykruise.pods.lifecycle.blockers import LOOKED_AT, blocker_of, ephemeral_blocker, marked_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.ephemeral import JOB_ENV, EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, soonest
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
@@ -180,14 +180,16 @@ def _plan_before_end(
         has_containers=bool(job.containers),
     )
     document = document_of(status)
-    obstacles = _find_obstacles(job, pods)
+    obstacles = _find_obstacles(job, pods, snapshot.now)
     now = decision.start[:MOST_AT_ONCE]
     chains = tuple(_inject_containers(job, pod) for pod in pods if pod.name in set(now))
     stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
     return Plan(
         stages=stages,
         status=None if document == job.stored_status else document,
-        requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
+        requeue_after_s=0.0
+        if len(now) < len(decision.start)
+        else soonest([decision.requeue_after_s, *_until_marked(pods, snapshot.now)]),
         waiting=_find_waiting(snapshot, decision, obstacles),
         skipped={
             **{name: HELD[hold] for name, hold in decision.waiting.items()},
@@ -210,14 +212,16 @@ def _plan_after_end(
         return Plan(
             requeue_after_s=decision.requeue_after_s,
             waiting=over,
-            skipped={pod.name: obstacle for pod, obstacle in _find_obstacles(job, pods)},
+            skipped={pod.name: obstacle for pod, obstacle in _find_obstacles(job, pods, snapshot.now)},
         )
     because = "ttlSecondsAfterFinished has passed"
     step = Step(action=delete_object(EPHEMERAL_JOBS, job), because=because)
     return Plan(stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),))
 
 
-def _find_obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
+def _find_obstacles(
+    job: EphemeralJobView, pods: Sequence[PodView], now: Instant
+) -> list[tuple[PodView, Reason]]:
     """Obstacles of the job's containers by pod. As with workloads, only the first pods are inspected."""
     images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
     result = (
@@ -226,7 +230,21 @@ def _find_obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tupl
         for ephemeral in pod.ephemeral
         if ephemeral.name in images
     )
-    return [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
+    lost = ((pod, _find_lost_node(pod, now)) for pod in pods[:LOOKED_AT])
+    return [(pod, obstacle) for pod, obstacle in (*result, *lost) if obstacle is not None]
+
+
+def _until_marked(pods: Sequence[PodView], now: Instant) -> Iterator[float]:
+    """Yield the seconds until the nodes of pods count as lost."""
+    for pod in pods[:LOOKED_AT]:
+        if (at := marked_at(pod)) is not None and at > now:
+            yield at - now
+
+
+def _find_lost_node(pod: PodView, now: Instant) -> Reason | None:
+    """Obstacle of a pod whose node does not answer: nothing starts there."""
+    obstacle = None if pod.is_ready else blocker_of(pod, None, now=now)
+    return obstacle if obstacle is not None and obstacle.code == Code.NODE_LOST else None
 
 
 def _find_waiting(

@@ -240,12 +240,28 @@ def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]
     for name in job.status.failed_nodes or ():
         known = nodes.get(name) if job.image is not None else None
         said = (
-            obstacle_of(known, job.image, now=snapshot.now, secrets=job.secrets)
+            obstacle_of(
+                known, job.image, now=snapshot.now, secrets=job.secrets, missing=snapshot.absent_secrets
+            )
             if known is not None and job.image
             else None
         )
-        yield name, said or Reason(Code.IMAGE_PULL, f"node {name} could not pull the image", IMAGE_REMEDY)
+        yield name, said or _not_pulled(snapshot, name)
     yield from _list_unknown(snapshot)
+
+
+def _not_pulled(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
+    """Reason for a node of an ended job whose NodeImage does not tell why it has no image."""
+    spec, status = snapshot.job.spec, snapshot.job.status
+    deadline_s = spec.completion_policy.active_deadline_seconds if spec is not None else None
+    begun, ended = instant_of(status.start_time), instant_of(status.completion_time)
+    if deadline_s and begun is not None and ended is not None and ended - begun >= deadline_s:
+        return Reason(
+            Code.IMAGE_PULL,
+            f"the image is not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
+            "create the job again with a higher completionPolicy.activeDeadlineSeconds: pulling takes longer",
+        )
+    return Reason(Code.IMAGE_PULL, f"node {node} could not pull the image", IMAGE_REMEDY)
 
 
 def _release_copies(snapshot: ImagePullJobSnapshot) -> tuple[Chain, ...]:
@@ -326,7 +342,13 @@ def _list_skipped(
         if hold is not None:
             yield target.name, _HOLDS[hold]
         elif target.state in (TargetState.ACTIVE, TargetState.FAILED):
-            obstacle = obstacle_of(node, image, now=snapshot.now, secrets=snapshot.job.secrets)
+            obstacle = obstacle_of(
+                node,
+                image,
+                now=snapshot.now,
+                secrets=snapshot.job.secrets,
+                missing=snapshot.absent_secrets,
+            )
             if obstacle is not None:
                 yield target.name, obstacle
     yield from _list_unknown(snapshot)

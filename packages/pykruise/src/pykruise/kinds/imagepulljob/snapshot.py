@@ -22,7 +22,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
-from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS
+from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.images.api import ImageNodeSelector, ImagePullJobSpec
 from pykruise.pods.images.node_images import NodeImageView
 from pykruise.pods.images.pull_jobs import PullJobView, is_pull_job
@@ -67,6 +67,8 @@ class ImagePullJobSnapshot(Judged, frozen=True, kw_only=True):
     """Other jobs by UID that need the same image on these nodes. None: the job was deleted or is being deleted. Jobs
     of which nothing is known are absent.
     """
+    absent_secrets: Sequence[str] = ()
+    """Names of its pull secrets that do not exist."""
     sources: Mapping[str, Source | None] = {}
     """Pull secrets by name; None: the secret is missing."""
     copies: Sequence[CopyView] = ()
@@ -108,6 +110,8 @@ async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> Image
     # A user who explains a job without secrets needs no right to read secrets.
     copies = copies_in(namespace, read) if uses_secrets else []
     home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
+    names = view.secrets if uses_secrets else ()
+    absent = [name for name in names if read.get(SECRET_VIEWS, Key(view.namespace, name)) is None]
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
     if not view.is_active or view.spec is None:
@@ -116,6 +120,7 @@ async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> Image
             job=view,
             nodes=missed,
             unknown_nodes=unknown,
+            absent_secrets=absent,
             copies=copies,
             has_shared_namespace=has_home,
             now=read.now(),
@@ -134,6 +139,7 @@ async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> Image
         unknown_nodes=unknown,
         others=await _find_others(view, nodes, read),
         sources=sources,
+        absent_secrets=absent,
         copies=copies,
         has_shared_namespace=has_home or not uses_secrets,
         now=read.now(),

@@ -36,6 +36,7 @@ from pykruise.pods.probes.views import (
     split_name,
 )
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.named_objects import BEHIND_S
@@ -74,7 +75,11 @@ def plan_node_probes(snapshot: NodePodProbeSnapshot) -> Plan:
             _note_conflict(snapshot, item.pod, conflict) for item in shown for conflict in item.conflicts
         ),
         skipped={
-            **obstacles_of(probed, now=snapshot.now),
+            **(
+                obstacles_of(probed, now=snapshot.now)
+                if node.ready_since is not None
+                else _node_lost(probed, node)
+            ),
             **{item.pod.name: _describe_conflict(item.conflicts[0]) for item in shown if item.conflicts},
         },
     )
@@ -144,6 +149,16 @@ def _list_probed(snapshot: NodePodProbeSnapshot) -> list[Probed]:
         for entry in view.pods
         if (pod := snapshot.checked.get(entry.uid)) is not None
     ]
+
+
+def _node_lost(probed: Sequence[Probed], node: NodeView) -> dict[str, Reason]:
+    """Reason for every pod of a node that does not answer: the results of its probes are old."""
+    reason = Reason(
+        Code.NODE_LOST,
+        f"node {node.name} does not answer, so the results of its probes are old",
+        f"bring {node.name} back, or delete the node: its pods are then replaced",
+    )
+    return {pod.name: reason for pod, _, _ in probed}
 
 
 def _list_results(snapshot: NodePodProbeSnapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:

@@ -1,7 +1,7 @@
 """Events that enqueue a NodePodProbe.
 
-NodePodProbe: any change · node: created, deleted, ready · pod that it lists: deleted or ended · PodProbeMarker of its
-probes: spec changed
+NodePodProbe: any change · node: created, deleted, ready, not ready · pod that it lists: deleted or ended ·
+PodProbeMarker of its probes: spec changed
 
 Pure, except for what `around` reads. A heartbeat enqueues nothing.
 """
@@ -30,15 +30,21 @@ def wakes(_: NodePodProbeSettings) -> Sequence[Wake]:
 
 
 def _enqueue_by_node(change: Change[NodeView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:
-    """Enqueue the NodePodProbe of a deleted node, and the missing NodePodProbe of a ready node with an agent."""
+    """Enqueue the NodePodProbe of a node that is deleted, or that is ready or lost now, and the missing NodePodProbe of
+    a ready node with an agent.
+    """
     node, key = change.new, Key("", change.key.name)
     is_there = around.get(NODE_PROBES_VIEWS, key) is not None
     if node is None or node.is_deleting:
         is_due = is_there
     else:
-        is_due = not is_there and gets_one(node)
+        is_due = _has_new_readiness(change.old, node) if is_there else gets_one(node)
     if is_due:
         yield key
+
+
+def _has_new_readiness(old: NodeView | None, new: NodeView) -> bool:
+    return old is not None and (old.ready_since is None) != (new.ready_since is None)
 
 
 def _enqueue_by_pod(change: Change[PodView], around: Around[NodePodProbeSettings]) -> Iterator[Key]:

@@ -18,6 +18,8 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
+from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.lifecycle.blockers import blockers_of
 from pykruise.pods.probes.api import MarkerPolicy
 from pykruise.pods.probes.marks import marks_of, metadata_patch
 from pykruise.pods.probes.obstacles import Probed, next_late_at, obstacles_of
@@ -30,8 +32,9 @@ from pykruise.pods.probes.views import (
     MarkerView,
     NodeProbesView,
 )
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import waiting_for_repeated
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Plan, Stage, Step, seconds_until
 from pykruise.runtime.reasons import Reason
@@ -72,9 +75,23 @@ def plan_marker(snapshot: PodProbeMarkerSnapshot) -> Plan:
             "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
         },
         requeue_after_s=seconds_until(next_late_at(probed, now=snapshot.now), now=snapshot.now),
-        waiting=None if wanted or snapshot.virtual_pods else _NOTHING,
-        skipped={**unasked, **obstacles_of(probed, now=snapshot.now)},
+        waiting=None if wanted or snapshot.virtual_pods else _reason_of_nothing(snapshot),
+        skipped={**_list_stuck(snapshot), **unasked, **obstacles_of(probed, now=snapshot.now)},
     )
+
+
+def _list_stuck(snapshot: PodProbeMarkerSnapshot) -> dict[str, Reason]:
+    """Selected pods that do not run and cannot be probed, because of something that needs a person."""
+    stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
+    return {pod.name: reason for pod, reason in stuck if reason.code in NEEDS_A_PERSON}
+
+
+def _reason_of_nothing(snapshot: PodProbeMarkerSnapshot) -> Reason | None:
+    """Reason why no pod is probed; None: the selected pods start."""
+    if not snapshot.unprobed:
+        return _NOTHING
+    stuck = blockers_of(snapshot.unprobed, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
+    return waiting_for_repeated(stuck)
 
 
 def _release(snapshot: PodProbeMarkerSnapshot) -> Plan:

@@ -35,6 +35,8 @@ class PodProbeMarkerSnapshot(Judged, frozen=True, kw_only=True):
     marker: MarkerView
     checked: Sequence[PodView] = ()
     """Selected pods on nodes with an agent, by name."""
+    unprobed: Sequence[PodView] = ()
+    """Selected pods that do not run yet, so that nothing can be probed."""
     virtual_pods: Sequence[PodView] = ()
     """Selected pods on virtual nodes."""
     node_probes: Mapping[str, NodeProbesView] = {}
@@ -72,9 +74,10 @@ async def snapshot(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> PodP
     """Read the marker with its pods and their NodePodProbes. None: the cache of NodePodProbes is not filled yet."""
     if not read.is_read(NODE_PROBES_VIEWS):
         return None
+    selected = list(_select_pods(view, read))
     pods: list[PodView] = []
     virtual: list[PodView] = []
-    for pod in sorted(_select_pods(view, read), key=lambda pod: pod.name):
+    for pod in sorted(filter(is_probed, selected), key=lambda pod: pod.name):
         node = read.get(NODE_VIEWS, Key("", pod.node_name))
         if node is not None:
             (virtual if node.is_virtual else pods).append(pod)
@@ -82,6 +85,7 @@ async def snapshot(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> PodP
     return PodProbeMarkerSnapshot(
         marker=view,
         checked=pods,
+        unprobed=[pod for pod in selected if pod.is_active and not is_probed(pod)],
         virtual_pods=virtual,
         node_probes={probe.name: probe for probe in _find_node_probes(view, pods, read)},
         annotations=await annotations_of(read, virtual) if has_annotations else {},
@@ -93,7 +97,7 @@ async def snapshot(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> PodP
 def _select_pods(view: MarkerView, read: Read[PodProbeMarkerSettings]) -> Iterator[PodView]:
     if view.is_deleting or view.selector is None:
         return
-    yield from filter(is_probed, selected_pods(view.selector, view.namespace, read))
+    yield from selected_pods(view.selector, view.namespace, read)
 
 
 def _find_node_probes(

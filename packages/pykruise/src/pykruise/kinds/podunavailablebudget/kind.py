@@ -8,6 +8,7 @@ from typing import Final
 from pykruise.kinds.podunavailablebudget.admission import validating
 from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
 from pykruise.kinds.podunavailablebudget.conversion import CONVERSION
+from pykruise.kinds.podunavailablebudget.insight import INSIGHT
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.pod_steps import STEPS
 from pykruise.kinds.podunavailablebudget.shown import SHOWN
@@ -19,7 +20,6 @@ from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, POD_DISRUPTION_BUDGETS, PODS
 from pykruise.kube.schemas.crds import Column
-from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, judged
@@ -93,7 +93,7 @@ KIND = Kind(
         on(PODS, "get", why="PodUnavailableBudget: whether a pod is gone"),
         on(PODS, "patch", why="PodUnavailableBudget: to tie pods to their budget"),
     ),
-    insight=Insight(names=frozenset({"pub"}), containers=()),
+    insight=INSIGHT,
     shown=SHOWN,
     pods=STEPS,
 )

@@ -15,7 +15,7 @@ from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD
-from pykruise.pods.lifecycle.blockers import blockers_of
+from pykruise.pods.lifecycle.blockers import LOOKED_AT, blockers_of, marked_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import budget_name_of, related_annotations
@@ -115,6 +115,8 @@ def _compute_requeue_after(
     if is_partial:
         return 0.0
     times = [] if computed.due is None else [computed.due - snapshot.now]
+    marked = (marked_at(pod) for pod in snapshot.pods[:LOOKED_AT])
+    times += [at - snapshot.now for at in marked if at is not None and at > snapshot.now]
     if snapshot.polls_after_s is not None:
         times.append(snapshot.polls_after_s)
     return min(times, default=None)

@@ -82,6 +82,8 @@ class BudgetSnapshot(Judged, frozen=True, kw_only=True):
     budget: BudgetView
     pods: Sequence[PodView] = ()
     """Active pods that the budget covers."""
+    workloads: Sequence[tuple[GroupKind, str]] = ()
+    """Kind and name of the workloads of its pods."""
     total: int = 0
     """Desired number of pods."""
     unknown: Sequence[str] = ()
@@ -134,6 +136,7 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
     return BudgetSnapshot(
         budget=budget,
         pods=tuple(sorted(pods, key=lambda pod: pod.name)),
+        workloads=[view.target] if view.target is not None else _list_controllers(pods),
         total=_count_total(budget, workloads.values()),
         unknown=tuple(sorted(name for name, value in workloads.items() if value.replicas is None)),
         is_target_missing=view.target is not None and not any(item.uid for item in workloads.values()),
@@ -146,6 +149,11 @@ async def snapshot(view: BudgetView, read: Read[BudgetSettings]) -> BudgetSnapsh
         in_place=read.settings.in_place,
         now=read.now(),
     )
+
+
+def _list_controllers(pods: Iterable[PodView]) -> list[tuple[GroupKind, str]]:
+    controllers = (pod.controller for pod in pods)
+    return sorted({(GroupKind(item.group, item.kind), item.name) for item in controllers if item is not None})
 
 
 class _Looked:

@@ -132,14 +132,12 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     namespace = snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting:
         what = "is not there" if namespace is None else "is being deleted"
-        verdicts.fail(NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}"))
-    elif copy is not None and not view.owns(copy.controller):
-        message = f"{view.kind} {name}/{copy.name} exists, and this distribution did not create it"
+        remedy = "" if namespace is None else "leave it out, or create it again when it is gone"
         verdicts.fail(
-            CONFLICT_OCCURRED,
-            name,
-            Reason(Code.NAME_TAKEN, message, "rename it, or delete it if nothing needs it"),
+            NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}", remedy)
         )
+    elif copy is not None and not view.owns(copy.controller):
+        verdicts.fail(CONFLICT_OCCURRED, name, _reason_taken(f"{view.kind} {name}/{copy.name}", copy))
     elif name in snapshot.unread:
         verdicts.fail(GET_FAILED, name, Reason(Code.WRITE_FAILED, snapshot.unread[name]))
         verdicts.look_again(READ_AGAIN_S)
@@ -148,8 +146,32 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
         verdicts.look_again(READ_AGAIN_S)
     elif copy is not None and copy.content == view.content:
         verdicts.succeeded += 1
+    elif copy is not None and copy.is_immutable:
+        verdicts.fail(UPDATE_FAILED, name, _reason_fixed(copy))
     elif not _is_held(name, CREATE_FAILED if copy is None else UPDATE_FAILED, snapshot, verdicts):
         verdicts.writes.append(Chain(subject=name, steps=(_write(name, view, copy),)))
+
+
+def _reason_fixed(copy: CopyView) -> Reason:
+    return Reason(
+        Code.WRITE_FAILED,
+        f"the copy {copy.name} has other contents, and is immutable",
+        f"delete the copy {copy.name}, which cannot be changed: it is created again",
+    )
+
+
+def _reason_taken(what: str, copy: CopyView) -> Reason:
+    """Reason for an object of the copy's name that this distribution does not own."""
+    owner = copy.controller
+    if owner is None:
+        message = f"{what} exists, and this distribution did not create it"
+        return Reason(Code.NAME_TAKEN, message, "rename it, or delete it if nothing needs it")
+    whose = f"{owner.kind} {owner.name}"
+    return Reason(
+        Code.NAME_TAKEN,
+        f"{what} exists, and belongs to {whose}",
+        f"leave the namespace out of spec.targets here or in {whose}, or distribute it by another name",
+    )
 
 
 def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verdicts) -> None:
@@ -180,7 +202,7 @@ def _is_held(name: str, condition: str, snapshot: ReadableResourceDistribution, 
     if failed is None or failed.condition != condition:
         _keep_failure(name, condition, snapshot.distribution, verdicts)
         return False
-    verdicts.fail(condition, name, Reason(failed.code, failed.message))
+    verdicts.fail(condition, name, Reason(failed.code, failed.message, failed.remedy))
     if failed.retry_at <= snapshot.now:
         return False
     verdicts.look_again(failed.retry_at - snapshot.now)

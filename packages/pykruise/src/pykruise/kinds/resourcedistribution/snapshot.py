@@ -27,12 +27,12 @@ from pykruise.kinds.resourcedistribution.view import (
     project_copy,
 )
 from pykruise.kube.clock import Instant
-from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.errors import InvalidError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
 from pykruise.pods.settings import FromManager
-from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import WriteFault
@@ -63,6 +63,7 @@ class FailedWrite(msgspec.Struct, frozen=True, kw_only=True):
     condition: str
     """Type of the condition that reports it."""
     message: str
+    remedy: str = ""
     retry_at: Instant
     tries: int
     namespace_uid: str
@@ -157,11 +158,27 @@ def learn(
         known.failed[name] = FailedWrite(
             condition=condition,
             message=str(failure.error),
+            remedy=_remedy_of(failure),
             code=failure.reason.code,
             retry_at=read.now() + wait_s,
             tries=tries,
             namespace_uid=snapshot.namespaces[name].uid,
         )
+
+
+_IMMUTABLE: Final = frozenset({"data", "stringData", "binaryData", "immutable", "type"})
+"""Fields of Secrets and ConfigMaps that an API server refuses to change: in immutable ones, or always."""
+
+
+def _remedy_of(failure: Failure) -> str:
+    error = failure.error
+    is_fixed = isinstance(error, InvalidError) and _IMMUTABLE.issuperset(
+        cause.field for cause in error.causes
+    )
+    if is_fixed and isinstance(failure.step.action, Patch):
+        name = failure.step.action.key.name
+        return f"delete the copy {name}, which cannot be changed: it is created again"
+    return failure.reason.remedy
 
 
 def _condition_of(failure: Failure) -> str:

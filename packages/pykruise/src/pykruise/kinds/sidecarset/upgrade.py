@@ -76,6 +76,15 @@ def _choose_images(
         if sidecar.is_hot:
             target, other = _choose_target(managed, sidecar, has)
             if has.get(other) == sidecar.image:
+                if has.get(target) not in (sidecar.empty_image, sidecar.image):
+                    # The upgrade of a twin is taken back, and the other one still has the wanted image.
+                    images[target] = sidecar.empty_image
+                    working[sidecar.name] = other
+                    annotations |= {
+                        keys.SIDECARSET_WORKING_ANNOTATION: working_text(working),
+                        f"{keys.SIDECARSET_VERSION_PREFIX}{target}": SETTLED,
+                        f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{other}": SETTLED,
+                    }
                 continue
             images[target] = sidecar.image
             working[sidecar.name] = target

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
@@ -25,7 +26,7 @@ from pykruise.kinds.statefulset.status import (
     observed,
     status_of,
 )
-from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetStatus
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, ClaimUpdateType, StatefulSetStatus
 from pykruise.kinds.statefulset.update import plan_update, updating_names
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
@@ -54,6 +55,11 @@ from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATC
 from pykruise.pods.workload.waiting import WAITING, with_condition, without
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan
+from pykruise.runtime.reasons import Reason
+
+TAKEN_AGAIN_S: Final = 15.0
+"""Seconds after which names are checked again that pods of others have: events of these pods do not concern the set.
+"""
 
 _NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
 
@@ -134,7 +140,10 @@ def _join_phases(
     refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
     acted = update.touched | refresh.touched | (scale.phase.touched - scale.phase.skipped.keys())
     reasons = {**refresh.skipped, **update.skipped, **scale.phase.skipped}
-    skipped = {name: why for name, why in reasons.items() if name not in acted}
+    skipped = {
+        **_find_claims_left(ws),
+        **{name: why for name, why in reasons.items() if name not in acted},
+    }
     failure = update.failure or refresh.failure
     waiting = waiting_of(ws, scale, skipped=skipped, problem=failure)
     status = status_of(
@@ -163,6 +172,7 @@ def _join_phases(
             (scale.phase, update, refresh),
             next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
             next_late_at((*ws.slot_pods, *ws.surplus), now=ws.now),
+            ws.now + TAKEN_AGAIN_S if snapshot.taken else None,
             now=ws.now,
         ),
         waiting=waiting,
@@ -175,6 +185,19 @@ def _join_phases(
             *refresh.notes,
         ),
     )
+
+
+def _find_claims_left(ws: StatefulSetWorkingSet) -> dict[str, Reason]:
+    """Pods whose claims should follow their templates, and do not because the gate for it is off."""
+    growth, strategy = Growth(ws), ws.spec.volume_claim_update_strategy
+    if growth.is_on or strategy is None or strategy.type != ClaimUpdateType.ON_POD_ROLLING_UPDATE:
+        return {}
+    message = (
+        "its claims differ from their templates: without the gate StatefulSetAutoResizePVCGate of the manager,"
+        " volumeClaimUpdateStrategy has no effect"
+    )
+    reason = Reason(Code.CLAIMS, message, "turn the gate StatefulSetAutoResizePVCGate of the manager on")
+    return {slot.name: reason for slot in ws.slots if slot.pod and not growth.is_compatible(slot.ordinal)}
 
 
 def _conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:

@@ -250,6 +250,9 @@ def _create_pod(
     ws: StatefulSetWorkingSet, slot: Slot, choice: StatefulSetRevisionChoice, value: _Found
 ) -> None:
     revision = choice.of(slot)
+    if slot.name in ws.snapshot.taken:
+        value.skipped[slot.name] = _name_taken(slot.name, ws.snapshot.taken[slot.name])
+        return
     if stale := stale_claim(ws, slot):
         message = f"is not created before claim {stale} of its last pod is deleted"
         value.skipped[slot.name] = Reason(Code.CLAIM, message, USES_CLAIM)
@@ -268,6 +271,15 @@ def _create_pod(
         failed=Note(reason="FailedCreate", message=f"failed to create pod {slot.name}", warning=True),
     )
     value.create.append(Chain(subject=slot.name, steps=(*steps, step)))
+
+
+def _name_taken(name: str, owner: str) -> Reason:
+    of = f"belongs to {owner}" if owner else "has no owner, and not the labels of spec.selector"
+    return Reason(
+        Code.NAME_TAKEN,
+        f"pod {name} exists already: it {of}",
+        "rename it, or delete it if nothing needs it",
+    )
 
 
 def _replace_pod(ws: StatefulSetWorkingSet, pod: PodView, value: _Found) -> None:

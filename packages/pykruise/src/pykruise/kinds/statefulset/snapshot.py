@@ -6,7 +6,7 @@ StatefulSetView + Read ──▶ snapshot() ──▶ StatefulSetSnapshot ──
 Claims are found by name, because a StatefulSet's claims have neither an id nor a controlling owner.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -156,6 +156,8 @@ class StatefulSetSnapshot(Judged, frozen=True, kw_only=True):
     """Further revisions whose names could collide, by name."""
     claims: Mapping[str, ClaimView] = {}
     """Claims that the set's pods mount or would mount, by name."""
+    taken: Mapping[str, str] = {}
+    """Names of wanted pods that pods of others have, each with the owner; empty: the pod has no owner."""
     storage_classes: Mapping[str, StorageClassView] = {}
     """Storage classes by name. They are used only to expand claims."""
     pull_jobs: Sequence[PullJobView] | None = None
@@ -199,6 +201,7 @@ async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> St
         orphaned_revisions=around.free,
         other_revisions=around.others,
         claims={name: claim for name, claim in claims.items() if claim is not None},
+        taken=dict(_find_taken(view, read, known={pod.uid for pod in (*pods, *adoptable)})),
         storage_classes={class_.name: class_ for class_ in classes},
         pull_jobs=pull_jobs_of(view, read),
         undeclaring=undeclaring_nodes(
@@ -206,6 +209,31 @@ async def snapshot(view: StatefulSetView, read: Read[StatefulSetSettings]) -> St
         ),
         now=read.now(),
         settings=settings,
+    )
+
+
+def _find_taken(
+    view: StatefulSetView, read: Read[StatefulSetSettings], *, known: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the names of wanted pods that pods of others have, with the owner of each."""
+    if view.spec is None:
+        return
+    for ordinal in wanted_ordinals_of(view.spec, settings=read.settings):
+        name = f"{view.name}-{ordinal}"
+        pod = read.get(POD_VIEWS, Key(view.namespace, name))
+        if pod is not None and pod.uid not in known:
+            owner = pod.controller
+            yield name, f"{owner.kind} {owner.name}" if owner is not None else ""
+
+
+def wanted_ordinals_of(spec: StatefulSetSpec, *, settings: StatefulSetSettings) -> Sequence[int]:
+    """Ordinals of the pods that should exist."""
+    return tuple(
+        wanted_ordinals(
+            start=start_of(spec, settings=settings),
+            replicas=limits_of(spec)[0].replicas,
+            reserved=reserved_of(spec.reserve_ordinals or ()),
+        )
     )
 
 
@@ -217,13 +245,7 @@ def claim_names_of(
     if spec is None or not spec.volume_claim_templates:
         return
     ordinals = {split_name(pod.name)[1] for pod in pods} - {NO_ORDINAL}
-    ordinals |= set(
-        wanted_ordinals(
-            start=start_of(spec, settings=settings),
-            replicas=limits_of(spec)[0].replicas,
-            reserved=reserved_of(spec.reserve_ordinals or ()),
-        )
-    )
+    ordinals |= set(wanted_ordinals_of(spec, settings=settings))
     for template in spec.claim_names:
         for ordinal in ordinals:
             yield claim_name(template, owner=statefulset.name, suffix=str(ordinal))

@@ -118,6 +118,8 @@ def _reason_of_missing(
         finalizers = (
             f" (finalizers: {', '.join(pod.finalizers)})" if pod is not None and pod.finalizers else ""
         )
+        if skipped[held.name].code == Code.NAME_TAKEN:
+            return skipped[held.name]
         code = Code.TERMINATING if pod is not None else Code.CLAIM
         return Reason(
             code,

@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode
 from pykruise.kinds.uniteddeployment.changes import Changes, change_workloads, partition_of
 from pykruise.kinds.uniteddeployment.ownership import adoption, release
-from pykruise.kinds.uniteddeployment.schedulability import schedulable_of
+from pykruise.kinds.uniteddeployment.schedulability import passed_over_of, schedulable_of
 from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment, UnitedSnapshot, is_readable
 from pykruise.kinds.uniteddeployment.status import (
     ERROR,
@@ -263,6 +263,24 @@ def _judge_condition(
     return with_condition(conditions, kind, error=error, now=ws.now)
 
 
+def _reason_of_unplaced(ws: UnitedDeploymentWorkingSet, allocated: Mapping[str, int]) -> Reason | None:
+    """Reason when the subsets take fewer pods than spec.replicas; None: they take all."""
+    missing = (ws.spec.replicas or 0) - sum(allocated.values())
+    if missing <= 0 or ws.spec.mode is Mode.RESERVE:
+        return None
+    pods = counted(missing, "pod belongs", "pods belong")
+    closed = [name for name, entry in sorted(ws.entries.items()) if passed_over_of(entry) is not None]
+    if not closed:
+        message = f"{pods} to no subset: each has its maxReplicas"
+        return Reason(Code.NO_SUBSET, message, "raise maxReplicas in spec.topology.subsets")
+    names = ", ".join(closed)
+    return Reason(
+        Code.UNSCHEDULABLE,
+        f"{pods} to no subset: pods of {names} found no node",
+        f"make room on the nodes of subset {closed[0]}, whose node selector cannot be changed",
+    )
+
+
 def _find_waiting(
     ws: UnitedDeploymentWorkingSet,
     changes: Changes,
@@ -276,6 +294,8 @@ def _find_waiting(
     for name, workload in sorted(ws.own.workloads.items()):
         if (why := workload.waits) is not None:
             return Reason(why.code, f"subset {name}: {why.message}", why.remedy)
+    if (unplaced := _reason_of_unplaced(ws, allocated)) is not None:
+        return unplaced
     reserved = status.reserved_pods
     wanted = sum(allocated.values()) - reserved
     if is_pending or status.ready_replicas < wanted or status.replicas != wanted:

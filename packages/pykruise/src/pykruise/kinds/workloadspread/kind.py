@@ -10,6 +10,7 @@ from typing import Final
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.conversion import CONVERSION
 from pykruise.kinds.workloadspread.injection import read_matched
+from pykruise.kinds.workloadspread.insight import INSIGHT
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.pod_steps import STEPS
 from pykruise.kinds.workloadspread.readers import RIGHTS
@@ -26,7 +27,6 @@ from pykruise.kube.rbac import on
 from pykruise.kube.resources import PODS
 from pykruise.kube.schemas.crds import Column
 from pykruise.kube.values.group_kinds import GroupKind
-from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import StoredSpec, judged
@@ -176,7 +176,7 @@ KIND = Kind(
     ),
     lends=(on(PODS, "create", "patch"),),
     rights=RIGHTS,
-    insight=Insight(names=frozenset({"ws"}), containers=()),
+    insight=INSIGHT,
     shown=SHOWN,
     pods=STEPS,
 )

@@ -73,7 +73,11 @@ GOES_FIRST: Final = "nothing has to be done: it is deleted first at the next sca
 PLACED_ANEW: Final = f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, to have them placed"
 
 
-IS_SURPLUS: Final = Reason(Code.SURPLUS, "every subset is full: the pod stays unchanged")
+IS_SURPLUS: Final = Reason(
+    Code.SURPLUS,
+    "every subset is full: the pod stays unchanged",
+    "raise maxReplicas in spec.subsets, or add a last subset without it",
+)
 
 
 def grouped(snapshot: SpreadSnapshot) -> Grouped:

@@ -27,9 +27,16 @@ IMAGE_REMEDY: Final = (
 
 
 def obstacle_of(
-    node: NodeImageView, image: ImageName, *, now: Instant, secrets: Sequence[str] = ()
+    node: NodeImageView,
+    image: ImageName,
+    *,
+    now: Instant,
+    secrets: Sequence[str] = (),
+    missing: Sequence[str] = (),
 ) -> Reason | None:
-    """Obstacle of an entry that has not succeeded. `secrets`: pull secrets of the job that requested it."""
+    """Obstacle of an entry that has not succeeded. `secrets`: pull secrets of the job that requested it; `missing`:
+    those that do not exist.
+    """
     entry, status = node.entry(image), node.statuses.get(image)
     if entry is None:
         return None
@@ -37,10 +44,7 @@ def obstacle_of(
         assert status is not None
         if status.phase != FAILED:
             return None
-        said = status.message or "it could not be pulled"
-        given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
-        words = f"image {image.reference} cannot be pulled{given}: {said}"
-        return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
+        return _explain_failure(entry, status, image, secrets=secrets, missing=missing)
     if status is None or not _has_begun(entry, status):
         late_at = _late_at(entry)
         if late_at is not None and now >= late_at:
@@ -49,6 +53,52 @@ def obstacle_of(
         return Reason(Code.IMAGE_PULLING, f"asked at {entry.created_at}; its agent has not answered yet")
     said = f": {status.message}" if status.message else ""
     return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")
+
+
+def _explain_failure(
+    entry: TagSpec,
+    status: TagStatus,
+    image: ImageName,
+    *,
+    secrets: Sequence[str],
+    missing: Sequence[str],
+) -> Reason:
+    """Return the obstacle of a pull that failed: the limit that ended it, a missing secret, or the agent's message."""
+    said = status.message or "it could not be pulled"
+    if (ended := _limit_that_ended(entry, status)) is not None:
+        limit, seconds = ended
+        words = f"image {image.reference} is not pulled within {limit} ({seconds} s): {said}"
+        return Reason(
+            Code.IMAGE_PULL, words, f"create the job again with a higher {limit}: pulling takes longer"
+        )
+    given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
+    words = f"image {image.reference} cannot be pulled{given}: {said}"
+    if missing:
+        names = ", ".join(missing)
+        return Reason(
+            Code.IMAGE_PULL,
+            f"{words}; secret {names} is not there",
+            f"create secret {names}, then create the job again",
+        )
+    return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
+
+
+def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:
+    """Return the field of a job and its value, when the pull ended because it took so long. None: another end."""
+    policy, begun, ended = (
+        entry.pull_policy,
+        instant_of(status.start_time),
+        instant_of(status.completion_time),
+    )
+    if policy is None or begun is None or ended is None:
+        return None
+    deadline_s, timeout_s = policy.active_deadline_seconds, policy.timeout_seconds
+    retries = max(policy.backoff_limit or 0, 0)
+    if timeout_s and ended - begun >= timeout_s * (retries + 1):
+        return "pullPolicy.timeoutSeconds", timeout_s
+    if deadline_s and ended - begun >= deadline_s:
+        return "completionPolicy.activeDeadlineSeconds", deadline_s
+    return None
 
 
 def _late_at(entry: TagSpec) -> Instant | None:

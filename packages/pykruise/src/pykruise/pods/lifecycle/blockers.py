@@ -16,13 +16,16 @@ from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, Lifecycl
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
-from pykruise.pods.view.containers import IMAGE_FAILURES
+from pykruise.pods.view.containers import IMAGE_FAILURES, ContainerStatusFacts
 from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 LOOKED_AT: Final = 200
 """Maximum number of one workload's pods that are examined for obstacles."""
+
+MARKED_IN_S: Final = 60.0
+"""Seconds after which a pod whose containers are ready must be ready, too, if its node answers."""
 
 _START_FAILURES: Final = frozenset(
     {
@@ -174,8 +177,25 @@ def _find_open_finalizers(pod: PodView) -> Reason | None:
     )
 
 
+def _held_back(pod: PodView) -> frozenset[str]:
+    """Names of the containers that start later by their launch priority: a container before them is not ready."""
+    unready = {status.name for status in pod.container_statuses if not status.ready}
+    priorities = {
+        container.name: container.launch_priority
+        for container in pod.containers
+        if container.launch_priority is not None and container.name in unready
+    }
+    if not priorities:
+        return frozenset()
+    first = max(priorities.values())
+    return frozenset(name for name, priority in priorities.items() if priority < first)
+
+
 def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | None:
+    later = _held_back(pod)
     for status in (*pod.init_statuses, *pod.container_statuses):
+        if status.name in later:
+            continue
         if status.waiting in IMAGE_FAILURES:
             # The status may still name the previous image; the spec names the desired one.
             specs = (*pod.containers, *pod.sidecars)
@@ -229,12 +249,13 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
         return Reason(
             Code.UNBOUND_CLAIMS,
             f"cannot be scheduled: {said}",
-            "provide a volume or a storage class for its claims",
+            "create the claims that are missing, or provide a volume or a storage class for them",
         )
     return Reason(
         Code.UNSCHEDULABLE,
         f"cannot be scheduled: {said}",
-        f"add nodes or capacity, or {correction.change('requests, selectors or tolerations')}",
+        "add nodes or capacity (uncordon or label nodes, or take their taints off), or"
+        f" {correction.change('requests, host ports, selectors, spread constraints or tolerations')}",
     )
 
 
@@ -290,8 +311,12 @@ def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Insta
             because = f"has to be ready for {min_ready_seconds} s (until {format_time(until)})"
             return Reason(Code.MIN_READY_SECONDS, because)
         return None if pod.is_serving else Reason(Code.LIFECYCLE, f"is in state {pod.state}")
-    starting = next((status.waiting for status in pod.container_statuses if status.waiting), "")
-    if starting or pod.phase in ("", "Pending"):
+    later = _held_back(pod)
+    starting = next(
+        (status.waiting for status in pod.container_statuses if status.waiting and status.name not in later),
+        "",
+    )
+    if starting or (pod.phase in ("", "Pending") and not later):
         return _find_mount_obstacle(pod, now) or Reason(
             Code.STARTING, f"its containers start ({starting or 'Pending'})"
         )
@@ -309,8 +334,49 @@ def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Insta
                 f"have the condition {gate} set by the controller that is responsible for it",
             )
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
+    unready = unready_containers(pod)
+    if not unready and _is_marked_by_others(pod, now):
+        return Reason(
+            Code.NODE_LOST,
+            f"its node {pod.node_name} does not answer{since}",
+            f"bring {pod.node_name} back, or delete the node: its pods are then replaced",
+        )
+    what = f"{_named(unready)} not ready" if unready else "the containers are not ready"
     return Reason(
         Code.NOT_READY,
-        f"the containers are not ready{since}",
+        f"{what}{since}",
         "if that lasts, read the pod's events and logs, and correct what its readiness probe finds",
+        unready[0] if unready else "",
     )
+
+
+def unready_containers(pod: PodView) -> list[str]:
+    """Names of the containers, native sidecars included, that keep the pod from being ready. Containers that start
+    only after one of these are left out.
+    """
+    later, sidecars = _held_back(pod), {sidecar.name for sidecar in pod.sidecars}
+    statuses: list[ContainerStatusFacts] = [
+        *(status for status in pod.init_statuses if status.name in sidecars),
+        *pod.container_statuses,
+    ]
+    return [status.name for status in statuses if not status.ready and status.name not in later]
+
+
+def _named(containers: list[str]) -> str:
+    names = ", ".join(containers)
+    return f"containers {names} are" if len(containers) > 1 else f"container {names} is"
+
+
+def _is_marked_by_others(pod: PodView, now: Instant) -> bool:
+    """Whether the control plane marked the pod as not ready, because its node does not report: all containers are
+    ready in the node's last report. A node's own report of the two never differs for long.
+    """
+    at = marked_at(pod)
+    return at is not None and now >= at
+
+
+def marked_at(pod: PodView) -> Instant | None:
+    """Time from which a pod with ready containers that is not ready shows a lost node; None: there is no such time."""
+    if pod.is_ready or not pod.container_statuses or pod.ready_since is None or unready_containers(pod):
+        return None
+    return pod.ready_since + MARKED_IN_S

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.kube.clock import Instant
+from pykruise.pods.corrections import OF_THE_WORKLOAD
+from pykruise.pods.lifecycle.blockers import blocker_of, marked_at
 from pykruise.pods.probes.api import NamedProbe, ProbeState
 from pykruise.pods.probes.views import FAILED
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -26,6 +28,8 @@ def obstacle_of(
     pod: PodView, probes: Sequence[NamedProbe], states: Sequence[ProbeState], *, now: Instant
 ) -> Reason | None:
     """Obstacle of one pod. `probes`: the requested probes; `states`: the results that the agent reported."""
+    if (stuck := _find_stuck(pod, now)) is not None:
+        return stuck
     known = {state.name: state for state in states if state.state}
     failed = [
         known[probe.name] for probe in probes if probe.name in known and known[probe.name].state == FAILED
@@ -45,6 +49,12 @@ def obstacle_of(
     return None
 
 
+def _find_stuck(pod: PodView, now: Instant) -> Reason | None:
+    """Obstacle of the pod itself that needs a person: no probe of a container that does not run tells anything."""
+    obstacle = None if pod.is_ready else blocker_of(pod, None, now=now, correction=OF_THE_WORKLOAD)
+    return obstacle if obstacle is not None and obstacle.code in NEEDS_A_PERSON else None
+
+
 def obstacles_of(probed: Iterable[Probed], *, now: Instant) -> dict[str, Reason]:
     """Obstacles by pod name."""
     result = ((pod.name, obstacle_of(pod, probes, states, now=now)) for pod, probes, states in probed)
@@ -52,13 +62,17 @@ def obstacles_of(probed: Iterable[Probed], *, now: Instant) -> dict[str, Reason]
 
 
 def next_late_at(probed: Iterable[Probed], *, now: Instant) -> Instant | None:
-    """Earliest time at which an agent that has not run all probes of a pod becomes late; None: there is none."""
+    """Earliest time at which an agent that has not run all probes of a pod becomes late, or at which the node of a pod
+    counts as lost; None: there is none.
+    """
+    probed = tuple(probed)
     times = (
         time
         for pod, probes, states in probed
         if (time := _late_at(pod)) is not None and time > now and _find_missing(probes, states)
     )
-    return min(times, default=None)
+    marked = (time for pod, _, _ in probed if (time := marked_at(pod)) is not None and time > now)
+    return min((*times, *marked), default=None)
 
 
 def _find_missing(probes: Sequence[NamedProbe], states: Sequence[ProbeState]) -> list[str]:

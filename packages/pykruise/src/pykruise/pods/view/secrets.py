@@ -36,6 +36,8 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     resource_version: int
     controller: ControllerView | None = None
     is_deleting: bool = False
+    is_immutable: bool = False
+    """Whether a whole object says that its contents cannot be changed."""
     content: str = ""
     """Digest of the contents; empty: only the metadata is known."""
     has: tuple[str, ...] = ()
@@ -86,6 +88,7 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
         resource_version=int(meta.resource_version),
         controller=_find_controller(meta.owner_references or ()),
         is_deleting=meta.deletion_timestamp is not None,
+        is_immutable=whole is not None and whole.get("immutable") is True,
         content=content_of(kind, whole) if whole is not None else "",
         has=tuple(field for field in _MAPS if whole is not None and field in whole),
         annotations={

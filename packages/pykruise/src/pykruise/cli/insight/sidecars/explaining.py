@@ -231,8 +231,14 @@ def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
         revisions=sight.revisions,
         serving=_serving_revisions(sight),
         current=_newest_revision(sight),
+        is_paused=_is_paused(sight),
     )
     return "; or ".join(text for text in (helps[cause.code], back) if text)
+
+
+def _is_paused(sight: SidecarSight) -> bool:
+    strategy = sight.view.spec.update_strategy if sight.view.spec is not None else None
+    return strategy is not None and strategy.paused is True
 
 
 def _serving_revisions(sight: SidecarSight) -> set[str]:

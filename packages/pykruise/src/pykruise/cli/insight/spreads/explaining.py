@@ -179,13 +179,15 @@ def _waits_of_pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
 def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str, str]:
     """Return what happens to a pod that finds no node in this subset, and the remedy."""
     room = f"make room on the nodes of subset {subset.name}"
+    if subset.required_node_selector is not None:
+        room += "; or correct its requiredNodeSelector in spec.subsets, then delete these pods, which keep the old one"
     if is_last:
         return f"{subset.name} is the last subset, whose pods always wait", room
     patience = sight.view.reschedule_after_s
     if not patience:
         return (
             f"subset {subset.name} is strict, so it waits",
-            f"{room}, or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
+            f"{room}; or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
         )
     return f"{patience} s after its creation it leaves subset {subset.name} for the next one", ""
 

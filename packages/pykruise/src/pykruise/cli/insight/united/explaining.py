@@ -39,7 +39,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import counted
@@ -187,7 +187,9 @@ async def _explain_workload(
             inner = await look(client, kind, workload.key, now=now, settings=settings)
         except NotFoundError:
             return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
-        explanation = explain(inner, inner.plan(), way_back=way_back, correction=_correction_of(workload))
+        explanation = explain(
+            inner, inner.plan(), way_back=way_back, correction=_correction_of(workload, sight.document)
+        )
     else:
         document = decode(await client.get(workload.resource, workload.namespace, workload.name))
         in_order = _is_ordered(document)
@@ -214,9 +216,14 @@ async def _explain_workload(
     return msgspec.structs.replace(explanation, waits=tuple(listed))
 
 
-def _correction_of(workload: SubsetWorkload) -> Correction:
-    """Return the correction in the UnitedDeployment, which reverts changes of its workloads."""
+def _correction_of(workload: SubsetWorkload, united: Document) -> Correction:
+    """Return the correction in the UnitedDeployment, which reverts changes of its workloads. The patch of the subset
+    wins over the template.
+    """
     name = f"spec.template.{workload.template}"
+    subsets = get_path(united, "spec", "topology", "subsets", default=())
+    if any(subset.get("name") == workload.subset and subset.get("patch") for subset in subsets):
+        name = f"{name} or in the patch of subset {workload.subset} in spec.topology.subsets"
     return Correction(where=name, name=name)
 
 
@@ -272,7 +279,7 @@ def _waits_of_built_in(
             now=now,
             min_ready_s=min_ready_s,
             lost_nodes=lost,
-            correction=_correction_of(workload),
+            correction=_correction_of(workload, sight.document),
         )
         if cause is not None:
             yield wait_of(cause, pod.name)

@@ -1,0 +1,24 @@
+"""PodUnavailableBudget for the commands explain and plan.
+
+snapshot ──▶ short_workloads()      ──▶ INSIGHT (plans/insight.py)
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
+from pykruise.kube.ids import Key
+from pykruise.plans.insight import Insight, InsightChild
+from pykruise.plans.targets import TARGET_RESOURCES
+
+
+def short_workloads(snapshot: BudgetSnapshot) -> Iterator[InsightChild]:
+    """Yield the workloads of its pods while pods are missing: what they wait for uses up the budget."""
+    if len(snapshot.pods) >= snapshot.total:
+        return
+    for kind, name in snapshot.workloads:
+        if (resource := TARGET_RESOURCES.get(kind)) is not None:
+            yield InsightChild(resource=resource, key=Key(snapshot.budget.namespace, name))
+
+
+INSIGHT: Final = Insight(names=frozenset({"pub"}), containers=(), children=short_workloads)
