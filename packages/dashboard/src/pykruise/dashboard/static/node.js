@@ -11,7 +11,7 @@ const AGENT = {
   asked: ["Progressing", "The agent was asked for images and has not answered yet."],
   idle: ["Paused", "The agent is not asked for any image, so there is nothing to answer."],
 };
-const PROBES = { Succeeded: "Healthy", Failed: "Degraded" };
+const PROBES = { Succeeded: "Healthy", Failed: "Failed" };
 
 export function node(live, around) {
   const title = `Node ${clean(around.query.get("name"))}`;
@@ -83,7 +83,7 @@ function imageList(given) {
     h(
       "li",
       { key: one.image },
-      chipOf(one.needs_a_person ? "Degraded" : PHASE_OF_IMAGE[one.phase] || "Progressing", one.phase === "Pulling" ? `Pulling ${one.progress || 0}%` : one.phase),
+      chipOf(PHASE_OF_IMAGE[one.phase] || (one.needs_a_person ? "Degraded" : "Progressing"), one.phase === "Pulling" ? `Pulling ${one.progress || 0}%` : one.phase),
       h("b", null, name(one.image)),
       h("div", null, one.why ? [coded(one.code), clean(one.why, 2_000)] : clean(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, words(clean(one.remedy, 2_000))) : null),
     );

@@ -44,7 +44,7 @@ const LOOKS = Object.keys(PHASE_OF_LOOK);
 export const byLook = (a, b) => LOOKS.indexOf(a.look) - LOOKS.indexOf(b.look);
 
 /** The state of an image on a node, and the verdict whose colour and icon it has. */
-export const PHASE_OF_IMAGE = { Succeeded: "Healthy", Failed: "Degraded", Pulling: "Progressing" };
+export const PHASE_OF_IMAGE = { Succeeded: "Healthy", Failed: "Failed", Pulling: "Progressing" };
 
 /** A chip with the colour and icon of a verdict, and another word. */
 export const chipOf = (phase, text) => h("span", { class: `chip ${phase}` }, icon(phase), broken(text));
