@@ -714,7 +714,7 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> 
             browser.open(page_of(served, "default", "shop"))
             browser.until(lambda: browser.all(".steps [aria-current=step]"))
             here = browser.find(".steps [aria-current=step]").text
-            assert "10% new pods, 5% of requests, then a person approves: StepPaused" in here
+            assert "10% of pods, 5% of requests, then a person approves: StepPaused" in here
             assert browser.problems() == []
             browser.find('#steps a[href*="careful"], a[href*="careful"]').click()
             browser.until_says("Rollout default/careful", "Steps of the canary")

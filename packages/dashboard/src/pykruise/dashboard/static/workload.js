@@ -96,7 +96,7 @@ function steps(given, row) {
   if (!given) return null;
   const { rollout, current } = given;
   const isOver = given.phase === "Healthy" || given.state === "Completed";
-  const text = (step) => [step.replicas ? `${clean(step.replicas)} new pods` : "", step.traffic ? `${clean(step.traffic)} of requests` : "", step.has_matches ? "requests that match" : ""].filter(Boolean).join(", ");
+  const text = (step) => [step.replicas ? (/^\d+$/.test(step.replicas) ? many(Number(step.replicas), "new pod") : `${clean(step.replicas)} of pods`) : "", step.traffic ? `${clean(step.traffic)} of requests` : "", step.has_matches ? "requests that match" : ""].filter(Boolean).join(", ");
   const after = (step) => (step.waits_for_approval ? ", then a person approves" : step.pause_s ? `, then it pauses ${step.pause_s} s` : "");
   return h(
     "div",
