@@ -253,6 +253,8 @@ def test_a_job_waits_for_targets_for_its_turn_or_for_an_end(text: str, expected:
 
 
 def test_a_job_whose_targets_all_run_waits_for_their_end() -> None:
-    reason = waiting_for(decide("a:active b:active"), nothing_fits=NOTHING_FITS, running=str)
+    reason = waiting_for(
+        decide("a:active b:active"), nothing_fits=NOTHING_FITS, running=lambda count: f"{count} have"
+    )
     assert reason is not None
-    assert (reason.code, reason.message) == (Code.PODS_ACTIVE, "2 pods have not ended")
+    assert (reason.code, reason.message) == (Code.PODS_ACTIVE, "2 have not ended")
