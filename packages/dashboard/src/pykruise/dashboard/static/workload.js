@@ -94,14 +94,17 @@ function images(row) {
 /** Steps of this OpenKruise Rollout, or of the Rollout of this workload. */
 function steps(given, row) {
   if (!given) return null;
-  const { rollout, current } = given;
+  const { rollout, workload, current } = given;
   const isOver = given.phase === "Healthy" || given.state === "Completed";
   const text = (step) => [step.replicas ? (/^\d+$/.test(step.replicas) ? many(Number(step.replicas), "new pod") : `${clean(step.replicas)} of pods`) : "", step.traffic ? `${clean(step.traffic)} of requests` : "", step.has_matches ? "requests that match" : ""].filter(Boolean).join(", ");
   const after = (step) => (step.waits_for_approval ? ", then a person approves" : step.pause_s ? `, then it pauses ${step.pause_s} s` : "");
   return h(
     "div",
-    { key: "steps" },
+    { key: "steps", id: "steps-of-rollout" },
     h("h3", null, given.strategy === "blueGreen" ? "Steps of blue-green" : "Steps of the canary", row.resource === rollout.resource ? null : [": Rollout ", workloadLink(rollout, name(rollout.name))]),
+    row.resource === rollout.resource && workload.name
+      ? h("p", { class: "small" }, "Of ", broken(workload.kind), " ", workload.resource ? workloadLink(workload, name(workload.name)) : name(workload.name), ": a rollback there ends the canary.")
+      : null,
     h(
       "ol",
       { class: "steps" },
