@@ -6,6 +6,7 @@ The pictures in docs/dashboard.md are made here: PYKRUISE_PICTURES=docs/dashboar
 """
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -818,6 +819,17 @@ def test_the_last_lines_of_a_crashed_container_are_shown(tmp_path: Path) -> None
 # ── many pods ────────────────────────────────────────────────────────────────
 
 
+def wait_for_counts(hand: Hand, name: str, *, within_s: float = 120.0, **counts: int) -> None:
+    """Wait until the status of a CloneSet has these counts."""
+    end = time.monotonic() + within_s
+    while True:
+        status = hand.get(CLONE_SETS, "default", name).get("status") or {}
+        if all(status.get(field) == count for field, count in counts.items()):
+            return
+        assert time.monotonic() < end, status
+        time.sleep(0.5)
+
+
 @pytest.mark.sandbox_only
 def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_path: Path) -> None:
     """A rollout of the manager, up to its partition; one node of twenty cannot pull the new image."""
@@ -827,15 +839,16 @@ def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_pat
         hand = Hand(path)
         strategy = rolling(maxUnavailable=100, partition=600)
         hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1000, updateStrategy=strategy))
+        wait_for_counts(hand, "shop", readyReplicas=1000)
+        hand.patch(CLONE_SETS, "default", "shop", image_of("nginx:2"))
+        wait_for_counts(hand, "shop", replicas=1000, updatedReplicas=400)
         with serving(hand.kubeconfig) as served:
             browser.open(served.link)
-            browser.until(lambda: "1000 of 1000 updated, 1000 ready" in row_of(browser, "shop"), within_s=120)
-            hand.patch(CLONE_SETS, "default", "shop", image_of("nginx:2"))
+            browser.until(lambda: row_of(browser, "shop"))
             browser.open(page_of(served, "default", "shop"))
-            browser.until(lambda: "new: 400 pods" in browser.text(), within_s=120)
             browser.until(lambda: browser.run("return document.querySelectorAll('.square').length") == 1000)
             browser.until(lambda: browser.all(".square.s-failing") and not browser.all(".square.s-starting"))
-            browser.until_says("Waiting for", "ImagePull", "old: 600 pods")
+            browser.until_says("Waiting for", "ImagePull", "new: 400 pods", "old: 600 pods")
             inner = "return document.querySelectorAll('.square *').length"
             assert browser.run(inner) == 0  # an element for each pod, and none in it
             first, second = browser.run(
