@@ -2,7 +2,8 @@
 
 Colours too, and what a checker of accessibility finds.
 
-The pictures in docs/dashboard.md are made here: PYKRUISE_PICTURES=docs/dashboard (make screenshots).
+The pictures in docs/dashboard.md are made here: PYKRUISE_PICTURES=docs/dashboard (make screenshots), and those of all
+other pages, which are only looked at: PYKRUISE_OTHER_PICTURES.
 """
 
 import os
@@ -40,12 +41,14 @@ from support.dashboard_browser import (
 from support.dashboard_process import Hand, Served, free_port, serving
 from support.rollouts_crd import ROLLOUTS_CRD
 from support.scenario import cloneset, rolling
+from support.situations.documents import pulljob
 from support.sources import ROOT
 from support.up import running_real, running_up
 
 pytestmark = [pytest.mark.browser, pytest.mark.real_time, pytest.mark.timeout(300)]
 
 PICTURES = os.environ.get("PYKRUISE_PICTURES", "")
+OTHER_PICTURES = os.environ.get("PYKRUISE_OTHER_PICTURES", "")
 
 
 def image_of(image: str) -> dict[str, Any]:
@@ -365,6 +368,15 @@ for (const node of [...document.querySelectorAll('main *')].filter(isShown)) {
   if (box.right > innerWidth + 1) bad.push(`over the edge: ${name}`);
   const text = [...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.data.trim()).join('');
   if (text.length > 3 && box.width && box.width < 16) bad.push(`no width: ${name}: ${text}`);
+  for (const child of node.closest('pre, select, option') ? [] : node.childNodes) {
+    if (child.nodeType !== 3) continue;
+    for (const { index, 0: word } of child.data.matchAll(/[A-Za-z]{3,}/g)) {
+      const range = new Range();
+      range.setStart(child, index);
+      range.setEnd(child, index + word.length);
+      if (range.getClientRects().length > 1) bad.push(`broken: ${word} in ${name}`);
+    }
+  }
   const hides = getComputedStyle(node).overflowX === 'hidden';
   if (hides && node.clientWidth && node.scrollWidth > node.clientWidth + 2) bad.push(`cut: ${name}: ${text}`);
 }
@@ -382,6 +394,11 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
     )
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
     hand.create(CLONE_SETS, namespace, stuck)
+    hand.create(CLONE_SETS, namespace, cloneset("held", replicas=2, updateStrategy=rolling(partition=1)))
+    browser.open(f"{served.url}?namespace={namespace}")
+    browser.until(lambda: "2 of 2 updated" in row_of(browser, "held"))
+    hand.patch(CLONE_SETS, namespace, "held", image_of("nginx:2"))
+    browser.until(lambda: "1 kept by the partition" in row_of(browser, "held"))
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
@@ -390,6 +407,7 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
             *LISTS,
             node_page(hand),
             workload_address(namespace, name),
+            workload_address(namespace, "held"),
         ):
             browser.open(f"{served.url}{page}")
             browser.until(lambda: "Loading" not in browser.text())
@@ -849,6 +867,7 @@ def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_pat
             browser.until(lambda: browser.run("return document.querySelectorAll('.square').length") == 1000)
             browser.until(lambda: browser.all(".square.s-failing") and not browser.all(".square.s-starting"))
             browser.until_says("Waiting for", "ImagePull", "new: 400 pods", "old: 600 pods")
+            browser.until(lambda: browser.texts("#why .cause b").count("ImagePull:") == 1)
             inner = "return document.querySelectorAll('.square *').length"
             assert browser.run(inner) == 0  # an element for each pod, and none in it
             first, second = browser.run(
@@ -908,6 +927,8 @@ def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
 
 
 WIDTHS = (390, 768, 1280, 1920)
+OF_THE_DOCS = ("jobs-1280-light.png", "jobs-390-dark.png")
+"""Pictures of further pages that the docs show; all others are made to be looked at."""
 HEIGHTS = {390: 1100, 768: 1000, 1280: 800, 1920: 800}
 
 
@@ -918,10 +939,14 @@ def test_pictures_of_the_pages(
     browser: Browser, served: Served, hand: Hand, scheme: str, tmp_path: Path
 ) -> None:
     folder = Path(PICTURES) if PICTURES else tmp_path
+    others = Path(OTHER_PICTURES) if OTHER_PICTURES else tmp_path
 
     def picture(name: str, *widths: int) -> None:
         for width in widths:
-            browser.picture(folder / f"{name}-{width}-{scheme}.png", height=HEIGHTS[width], width=width)
+            picture_name = f"{name}-{width}-{scheme}.png"
+            is_shown = name in ("healthy", "trouble", "workload", "node") or picture_name in OF_THE_DOCS
+            place = folder if is_shown else others
+            browser.picture(place / picture_name, height=HEIGHTS[width], width=width)
 
     namespace = hand.namespace(f"shop-{scheme}")
     strategy = rolling(maxUnavailable=1, partition="50%")
@@ -933,6 +958,7 @@ def test_pictures_of_the_pages(
         hand.create(CLONE_SETS, namespace, cloneset(name, replicas=replicas, image=f"{name}:1.4", **more))
     job = yaml.safe_load((ROOT / "examples" / "broadcastjob.yaml").read_text("utf-8"))
     hand.create(BROADCAST_JOBS, namespace, {**job, "metadata": {"name": "tune"}})
+    hand.create(IMAGE_PULL_JOBS, namespace, pulljob("ahead", image="registry.example.com/shop/broken:1.5"))
     browser.colours(scheme)
     browser.open(f"{served.url}?namespace={namespace}")
     browser.until_says("Nothing needs action; 0 progressing, 3 settled")
@@ -948,6 +974,23 @@ def test_pictures_of_the_pages(
     browser.open(f"{served.url}{node_page(hand)}")
     browser.until_says("Pods of workloads: ", "Healthy")
     picture("node", *WIDTHS)
+    browser.open(f"{served.url}?page=jobs")
+    browser.until(lambda: "Same cause: 3 NodeImages" in row_of(browser, "ahead"))
+    picture("jobs", *WIDTHS)
+    for page, words in (
+        ("pods", "Unschedulable"),
+        ("others", "Settled"),
+        ("health", "pykruise doctor finds"),
+    ):
+        browser.open(f"{served.url}?page={page}")
+        browser.until_says(words)
+        picture(page, *WIDTHS)
+    browser.open(f"{served.url}?page=rollouts&group=owner")
+    browser.until_says("Without an owner")
+    picture("grouped", *WIDTHS)
+    browser.open(f"{served.url}?page=rollouts&wall=1")
+    browser.until_says("Needs action")
+    picture("wall", *WIDTHS)
     if scheme == "light":
         browser.open(page_of(served, namespace, "web"))
         browser.until_says("Waiting for", "Revision 2")

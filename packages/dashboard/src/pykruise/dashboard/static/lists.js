@@ -2,7 +2,7 @@
 
 import { h, lazy } from "./dom.js";
 import { find, foldedFilters, matcher, memoOf, select } from "./overview.js";
-import { absent, broken, command, copyText, name, nodeLink, paged, when, words, workloadLink } from "./parts.js";
+import { broken, command, copyText, name, nodeLink, paged, sentence, when, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -39,7 +39,7 @@ export function pods(live, around) {
       "section",
       { key: cause, "aria-label": cause },
       h("h2", null, h("span", { class: `chip ${needs ? "Degraded" : "Progressing"}` }, h("span", { "aria-hidden": "true" }, needs ? "▲" : "●"), broken(cause)), ` ${many(rows.length, "pod")}`),
-      rows[0].remedy ? h("p", { class: "remedy" }, words(clean(rows[0].remedy, 1_000))) : null,
+      rows[0].remedy ? h("p", { class: "remedy" }, sentence(rows[0].remedy, 1_000)) : null,
       h("ul", { class: "rows" }, bunched(shown).map(([first, ...others]) => lazy(first.id, memoOf(first, others), () => podRow(first, others)))),
     );
   });
@@ -87,7 +87,7 @@ function podRow(row, others) {
     h("div", { class: "state" }, broken(row.state), row.restarts ? h("div", { class: "small" }, many(row.restarts, "restart")) : null),
     h("div", { class: "what" }, name(row.namespace), "/", h("wbr"), name(row.name)),
     h("div", { class: "small" }, owner),
-    h("div", { class: "says" }, clean(row.words, 1_000), row.node ? [" (node ", nodeLink(row.node), ")"] : null),
+    h("div", { class: "says" }, sentence(row.words, 1_000), row.node ? [" (node ", nodeLink(row.node), ")"] : null),
     h("div", { class: "since" }, when(row.since)),
     others.length
       ? h(
@@ -117,7 +117,7 @@ export function health(live) {
     count: bad,
     left: 0,
     body: [
-      note ? h("p", null, clean(note.note, 1_000)) : null,
+      note ? h("p", null, sentence(note.note, 1_000)) : null,
       managers.length
         ? h(
             "section",
@@ -137,7 +137,7 @@ export function health(live) {
             "section",
             { "aria-label": "Findings" },
             h("h2", null, "What pykruise doctor finds"),
-            h("ul", { class: "table" }, findings.map((row) => h("li", { key: row.id }, h("b", null, broken(row.check)), level(row.level), h("span", null, clean(row.what, 2_000), row.fix ? h("p", { class: "remedy" }, clean(row.fix, 2_000)) : null)))),
+            h("ul", { class: "table" }, findings.map((row) => h("li", { key: row.id }, h("b", null, broken(row.check)), level(row.level), h("span", null, sentence(row.what, 2_000), row.fix ? h("p", { class: "remedy" }, sentence(row.fix, 2_000)) : null)))),
           )
         : null,
       h("p", null, "The same on a command line:"),

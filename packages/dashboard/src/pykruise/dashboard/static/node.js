@@ -1,7 +1,7 @@
 // The page of one node: its agent, its images, its probes, and its pods of workloads.
 
 import { h, lazy } from "./dom.js";
-import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, name, when, words, workloadLink } from "./parts.js";
+import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, name, sentence, when, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
 import { clean, many } from "./words.js";
 
@@ -55,7 +55,7 @@ function ownPart(own, live) {
   return [
     h("p", null, chipOf(own.is_ready ? "Healthy" : "Degraded", own.is_ready ? "Ready" : "Not ready"), own.is_cordoned ? [" ", chipOf("Paused", "Cordoned")] : null, (own.pressures || []).map((text) => [" ", chipOf("Degraded", text)])),
     own.ready_since ? h("p", { class: "small" }, "for ", when(own.ready_since)) : null,
-    own.message ? h("p", null, clean(own.message, 2_000)) : null,
+    own.message ? h("p", null, sentence(own.message, 2_000)) : null,
   ];
 }
 
@@ -85,7 +85,7 @@ function imageList(given) {
       { key: one.image },
       chipOf(PHASE_OF_IMAGE[one.phase] || (one.needs_a_person ? "Degraded" : "Progressing"), one.phase === "Pulling" ? `Pulling ${one.progress || 0}%` : one.phase),
       h("b", null, name(one.image)),
-      h("div", null, one.why ? [coded(one.code), clean(one.why, 2_000)] : clean(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, words(clean(one.remedy, 2_000))) : null),
+      h("div", null, one.why ? [coded(one.code), sentence(one.why, 2_000)] : sentence(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, sentence(one.remedy, 2_000)) : null),
     );
   return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job asks this node for an image."), more(given)]);
 }
@@ -98,7 +98,7 @@ function probeList(given) {
       { key: `${one.namespace}/${one.pod}/${one.probe}` },
       chipOf(PROBES[one.state] || "Paused", one.state || "Not yet made"),
       h("b", null, name(`${one.namespace}/${one.pod}`)),
-      h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, clean(one.message, 2_000)) : null),
+      h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, sentence(one.message, 2_000)) : null),
     );
   return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is asked for here."), more(given)]);
 }
@@ -110,7 +110,7 @@ function podList(pods, live) {
       { key: `${pod.namespace}/${pod.name}` },
       chipOf(PHASE_OF_LOOK[pod.look], pod.state),
       h("b", null, name(`${pod.namespace}/${pod.name}`)),
-      h("div", null, broken(pod.owner_kind), " ", workloadLink({ resource: pod.owner_resource, namespace: pod.namespace, name: pod.owner }, name(pod.owner)), h("span", { class: "small" }, `, ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : ""), pod.why ? h("p", { class: "cause" }, pod.code ? coded(pod.code) : null, clean(pod.why, 2_000)) : null),
+      h("div", null, broken(pod.owner_kind), " ", workloadLink({ resource: pod.owner_resource, namespace: pod.namespace, name: pod.owner }, name(pod.owner)), h("span", { class: "small" }, `, ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : ""), pod.why ? h("p", { class: "cause" }, pod.code ? coded(pod.code) : null, sentence(pod.why, 2_000)) : null),
     );
   return section("pods", `Pods of workloads: ${pods.length}`, pods.length ? h("ul", { class: "table of-node" }, pods.map((pod) => lazy(`${pod.namespace}/${pod.name}`, JSON.stringify(pod), () => row(pod)))) : h("p", null, absent(live, "No pod of a workload that you may see runs here.")));
 }

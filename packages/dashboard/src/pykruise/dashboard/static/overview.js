@@ -2,7 +2,7 @@
 // rows and `why/…` rows ──▶ Table: joined, filtered, in order ──▶ groups ──▶ cards and rows
 
 import { h, lazy } from "./dom.js";
-import { PHASES, address, broken, chip, coded, command, copyText, foldedOnPhone, icon, iconText, name, nodeLink, objectLink, paged, progress, when, words, workloadLink } from "./parts.js";
+import { PHASES, address, broken, chip, coded, command, copyText, foldedOnPhone, icon, iconText, name, nodeLink, objectLink, paged, progress, sentence, when, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -332,8 +332,8 @@ function card(row, parts) {
     { class: `card ${row.phase}`, "aria-label": `${row.kind} ${row.name}` },
     h("div", { class: "top" }, chip(row.phase), h("span", { class: "since" }, when(sinceOf(row)))),
     h("h3", null, title(row)),
-    h("p", { class: "cause" }, row.code ? coded(row.code) : null, pods.length ? `${pods.map((pod) => clean(pod)).join(", ")}${why.count > pods.length ? ` and ${why.count - pods.length} more` : ""}: ` : null, words(clean(row.waits || row.line, 1_000))),
-    why.remedy ? h("p", { class: "remedy" }, words(clean(why.remedy, 1_000))) : null,
+    h("p", { class: "cause" }, row.code ? coded(row.code) : null, pods.length ? `${pods.map((pod) => clean(pod)).join(", ")}${why.count > pods.length ? ` and ${why.count - pods.length} more` : ""}: ` : null, sentence(row.waits || row.line, 1_000)),
+    why.remedy ? h("p", { class: "remedy" }, sentence(why.remedy, 1_000)) : null,
     command(commandOf(row)),
     progress(row),
     parts.length
@@ -360,7 +360,7 @@ function line(row, isChild) {
       "div",
       { class: "says" },
       row.is_node ? [nodeLink(row.name, "Node page"), " "] : null,
-      row.code ? [coded(row.code), clean(row.waits, 300)] : row.phase === "Progressing" || !row.desired ? clean(row.line, 300) : null,
+      row.code ? [coded(row.code), sentence(row.waits, 300)] : row.phase === "Progressing" || !row.desired ? sentence(row.line, 300) : null,
       was.length ? h("div", null, was.map((image) => name(image)), " → ", (row.images || []).map((image) => name(image))) : null,
     ),
     h("div", { class: "since" }, when(sinceOf(row))),

@@ -49,7 +49,7 @@ export const PHASE_OF_IMAGE = { Succeeded: "Healthy", Failed: "Failed", Pulling:
 /** A chip with the colour and icon of a verdict, and another word. */
 export const chipOf = (phase, text) => h("span", { class: `chip ${phase}` }, icon(phase), broken(text));
 
-const phone = matchMedia("(max-width: 48rem)");
+const phone = matchMedia("(max-width: 40rem)");
 
 /** Controls that a phone folds away, so that it shows the causes first. Wider screens always show them. */
 export const foldedOnPhone = (key, title, ...children) => h("details", { key, class: "fold", open: !phone.matches }, h("summary", null, title), children);
@@ -114,9 +114,24 @@ function done(row) {
 }
 
 /** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line, nor between
- *  a flag and its value. */
-export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [/[-/]/.test(word) ? h("span", { class: word.length > LONG_WORD ? "" : "w" }, parted(word, 2_000)) : word, " "]);
+ *  a flag and its value; a long path of fields breaks at its dots. */
+export function words(text) {
+  const found = [];
+  let plain = "";
+  for (const word of text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []) {
+    if (!IN_PARTS.test(word)) plain += `${word} `;
+    else {
+      found.push(plain, h("span", { class: word.length > LONG_WORD ? "" : "w" }, parted(word, 2_000)));
+      plain = " ";
+    }
+  }
+  return [...found, plain];
+}
+const IN_PARTS = /[-/]|[:@_.]\w|[a-z][A-Z]/;
 const LONG_WORD = 40; // characters: a longer one begins where it is, and breaks between its parts
+
+/** A text of a cluster, as words(). */
+export const sentence = (text, most) => words(clean(text, most));
 
 async function copied(button, text, code) {
   const label = button.firstChild; // the page's own text node: a redraw would put it back beside a new one
@@ -136,7 +151,7 @@ export function command(text) {
   return h(
     "div",
     { class: "command" },
-    h("code", null, words(clean(text, 2_000))),
+    h("code", null, sentence(text, 2_000)),
     h("button", { type: "button", onclick: (event) => copied(event.currentTarget, text, event.currentTarget.previousSibling), "aria-label": `Copy: ${clean(text)}` }, "Copy"),
   );
 }

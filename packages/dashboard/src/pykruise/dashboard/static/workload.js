@@ -2,7 +2,7 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, dialog, foldedOnPhone, icon, iconText, name, nodeLink, progress, when, words, workloadLink } from "./parts.js";
+import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, dialog, foldedOnPhone, icon, iconText, name, nodeLink, progress, sentence, when, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -115,7 +115,7 @@ function steps(given, row) {
       }),
     ),
     given.more ? h("p", { class: "small" }, `${many(given.more, "more step is", "more steps are")} not shown`) : null,
-    given.message ? h("p", { class: "small" }, clean(given.message, 2_000)) : null,
+    given.message ? h("p", { class: "small" }, sentence(given.message, 2_000)) : null,
   );
 }
 
@@ -128,8 +128,8 @@ const undoCommand = (head, number) => {
 
 function causes(why, head, phase, live) {
   if (!head.is_explained) return [h("h2", null, "Why"), h("p", null, "Its conditions and events say more: explain does not know this kind.")];
-  if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? clean(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
-  if (why.remark) return [h("h2", null, "Why"), h("p", null, clean(why.remark, 2_000))];
+  if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? sentence(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
+  if (why.remark) return [h("h2", null, "Why"), h("p", null, sentence(why.remark, 2_000))];
   const isHeld = why.verdict === "done";
   const waits = (why.waits || []).map((wait, place) => {
     const shown = wait.pods.slice(0, 8);
@@ -137,12 +137,12 @@ function causes(why, head, phase, live) {
     return h(
       "li",
       null,
-      h("p", { class: "cause" }, coded(wait.code), shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), more, ": "] : null, words(clean(wait.words, 2_000)), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
-      wait.remedy ? h("p", { class: "remedy" }, words(clean(wait.remedy, 2_000))) : null,
+      h("p", { class: "cause" }, coded(wait.code), shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), more, ": "] : null, sentence(wait.words, 2_000), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
+      wait.remedy ? h("p", { class: "remedy" }, sentence(wait.remedy, 2_000)) : null,
       place === 0 && why.rollback_to && wait.remedy && (phase === "Degraded" || phase === "Failed") && undoCommand(head, why.rollback_to) ? command(undoCommand(head, why.rollback_to)) : null,
     );
   });
-  const lines = (title, texts) => (texts && texts.length ? [h("h2", null, title), h("ul", { class: "bullets" }, texts.map((text) => h("li", null, clean(text, 2_000))))] : null);
+  const lines = (title, texts) => (texts && texts.length ? [h("h2", null, title), h("ul", { class: "bullets" }, texts.map((text) => h("li", null, sentence(text, 2_000))))] : null);
   return [
     h("h2", null, waits.length ? (isHeld ? "On hold, as configured" : "Waiting for") : "Why"),
     waits.length ? h("ul", { class: "waits" }, waits) : h("p", null, "Nothing is waited for."),
@@ -280,7 +280,7 @@ function podItem(pod) {
       h("b", null, name(pod.name)),
       h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.number ? `, revision ${pod.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", nodeLink(pod.node)] : null, ", ", when(pod.created)),
     ),
-    pod.why ? h("p", { class: "cause" }, pod.code ? coded(pod.code) : null, clean(pod.why, 2_000)) : null,
+    pod.why ? h("p", { class: "cause" }, pod.code ? coded(pod.code) : null, sentence(pod.why, 2_000)) : null,
     pod.ended ? h("p", { class: "small" }, `Container ${clean(pod.container)} ended: ${clean(pod.ended)}`) : null,
     pod.last ? h("pre", null, clean(pod.last, 2_000)) : null,
     h("details", { ontoggle: (event) => event.currentTarget.open && patch(event.currentTarget.querySelector(".commands"), podCommands(pod)) }, h("summary", { class: "small" }, "Log, shell"), lasting("div", "commands")),
@@ -304,7 +304,7 @@ function nodes(given) {
     "section",
     { key: "nodes", id: "nodes" },
     h("h2", null, "Nodes"),
-    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, nodeLink(row.node)), h("span", null, chipOf(PHASE_OF_IMAGE[row.phase] || "Progressing", row.phase)), h("span", null, clean(row.message || "", 2_000)), h("span", { class: "since" }, clean(row.progress))))),
+    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, nodeLink(row.node)), h("span", null, chipOf(PHASE_OF_IMAGE[row.phase] || "Progressing", row.phase)), h("span", null, sentence(row.message || "", 2_000)), h("span", { class: "since" }, clean(row.progress))))),
   );
 }
 
@@ -314,7 +314,7 @@ function conditions(head) {
     { key: "conditions", id: "conditions" },
     h("h2", null, "Conditions"),
     head.conditions.length
-      ? h("ul", { class: "table" }, head.conditions.map((row) => h("li", { key: row.type }, h("b", null, broken(row.type)), h("span", null, clean(row.status)), h("span", null, row.reason ? (row.message ? coded(row.reason) : h("b", null, broken(row.reason))) : null, clean(row.message || "", 2_000)), h("span", { class: "since" }, when(row.since)))))
+      ? h("ul", { class: "table" }, head.conditions.map((row) => h("li", { key: row.type }, h("b", null, broken(row.type)), h("span", null, clean(row.status)), h("span", null, row.reason ? (row.message ? coded(row.reason) : h("b", null, broken(row.reason))) : null, sentence(row.message || "", 2_000)), h("span", { class: "since" }, when(row.since)))))
       : h("p", null, "It has none."),
   );
 }
@@ -327,7 +327,7 @@ function events(given, live) {
     h("h2", null, "Events, the newest first"),
     given.problem ? h("p", { class: "note" }, `They could not be read: ${clean(given.problem, 1_000)}`) : null,
     given.events.length
-      ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, coded(row.reason), clean(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${many(row.count, "time")})`) : null))))
+      ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, coded(row.reason), sentence(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${many(row.count, "time")})`) : null))))
       : given.problem
         ? null
         : h("p", null, "None: the API server keeps events for an hour."),
@@ -346,7 +346,7 @@ function history(given, head) {
         "details",
         { key: row.name, open: row.is_newest },
         h("summary", null, h("h3", { class: "inline" }, `Revision ${row.number}${row.is_newest ? ", the newest" : ""}`), row.cause ? ` ${clean(row.cause)}` : "", " ", when(row.created)),
-        (row.changes || []).length ? h("ul", { class: "changes" }, row.changes.map((text) => h("li", null, h("code", null, clean(text, 2_000))))) : h("p", { class: "small" }, "The first revision that is stored, or no difference."),
+        (row.changes || []).length ? h("ul", { class: "changes" }, row.changes.map((text) => h("li", null, h("code", null, sentence(text, 2_000))))) : h("p", { class: "small" }, "The first revision that is stored, or no difference."),
         row.is_newest ? null : command(undoCommand(head, row.number) || `kubectl kruise rollout history ${head.row.resource}/${head.row.name} --revision=${row.number}`),
       ),
     ),
@@ -450,7 +450,7 @@ function askFirst(action, head, live) {
       { key: "answer", class: "answer" },
       question.code ? h("p", { class: "error" }, clean(question.said, 4_000)) : null,
       h("h3", null, question.diff.length ? "It would change" : "It would change nothing"),
-      h("div", { class: "diff" }, question.diff.map((text) => h("code", null, clean(text, 1_000)))),
+      h("div", { class: "diff" }, question.diff.map((text) => h("code", null, sentence(text, 1_000)))),
       question.plan.length ? [h("h3", null, `What would happen (${many(question.pods, "pod")})`), h("pre", null, question.plan.map((text) => clean(text, 1_000)).join("\n"))] : null,
       command(question.command),
       question.ticket
