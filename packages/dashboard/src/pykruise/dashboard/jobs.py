@@ -6,13 +6,13 @@ Pure. The line is the headline of `explain`.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.dashboard.rollouts import owner_of, resources_on, row_id
 from pykruise.kinds import named, shown_as
-from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 
@@ -125,17 +125,28 @@ def _entries(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[_En
             yield repository, tag, by_tag.get(tag.get("tag")) or {}
 
 
+@cache
+def _puller() -> Resource:
+    """The resource of jobs that pull one image on nodes."""
+    return next(
+        resource
+        for resource in job_resources()
+        if (shown := shown_as(resource.group, resource.kind)) is not None and shown.pulls_image
+    )
+
+
 def _asked_by(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ids of the jobs: see JobRow. At most MOST_IMAGES jobs; empty if there are more."""
+    puller = _puller()
     jobs: dict[str, None] = {}
     for _, tag, state in _entries(spec, status):
         if state.get("phase") != "Failed":
             continue
-        owners = [ref for ref in tag.get("ownerReferences") or () if ref.get("kind") == IMAGE_PULL_JOBS.kind]
+        owners = [ref for ref in tag.get("ownerReferences") or () if ref.get("kind") == puller.kind]
         if not owners:
             return ()
         jobs |= {
-            row_id(IMAGE_PULL_JOBS, str(ref.get("namespace") or ""), str(ref.get("name") or "")): None
+            row_id(puller, str(ref.get("namespace") or ""), str(ref.get("name") or "")): None
             for ref in owners
         }
         if len(jobs) > MOST_IMAGES:
