@@ -40,7 +40,7 @@ export function node(live, around) {
       h(
         "div",
         { key: "columns", class: "columns" },
-        h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own, live), command(`kubectl describe node ${around.query.get("name")}`), command(`kubectl drain ${around.query.get("name")} --ignore-daemonsets`)),
+        h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own, live), command(`kubectl describe node ${around.query.get("name")}`), command(`kubectl cordon ${around.query.get("name")}`)),
         h("div", { key: "agent", class: "panel" }, h("h2", null, "Agent"), agentPart(images, agent, live)),
       ),
       imageList(images),

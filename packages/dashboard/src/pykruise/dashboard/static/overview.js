@@ -256,7 +256,7 @@ function partsOf(folds, table) {
   return parts;
 }
 
-/** 12 NodeImages, 1 ImagePullJob. */
+/** The number of objects of each kind, in words. */
 function countedKinds(rows) {
   const kinds = new Map();
   for (const row of rows) kinds.set(row.kind, (kinds.get(row.kind) || 0) + 1);
