@@ -25,7 +25,7 @@
 #   make site   the documentation as a site, in build/site; make spelling looks for misspelt words in it
 #   make docs   the pages and parts of the chart that are made from the code
 #   make record-original KINDS=CloneSet  outcomes of OpenKruise's own managers, for tests/recorded_original
-#   make screenshots   the pictures of docs/dashboard.md, made by the dashboard's tests in a browser
+#   make screenshots   the pictures of docs/dashboard.md, and of all other pages in dist/pictures, made by the dashboard's tests
 #   make kubectl-kruise   the plugin for kubectl as one file, dist/kubectl-kruise; put it somewhere in PATH
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
@@ -318,7 +318,7 @@ record-original: $(VENV)/.ready-dev
 	  $(if $(KINDS),--kinds $(KINDS)) $(if $(RELEASE),--release $(RELEASE)) $(if $(ONLY),--only "$(ONLY)")
 
 screenshots: $(VENV)/.ready-dev
-	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 --exhaustive tests/scenarios/test_dashboard_pages.py -k "pictures or thousand"
+	@PYKRUISE_PICTURES=docs/dashboard PYKRUISE_OTHER_PICTURES=dist/pictures $(BIN)/python -m pytest -q -n0 --exhaustive tests/scenarios/test_dashboard_pages.py -k "pictures or thousand"
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

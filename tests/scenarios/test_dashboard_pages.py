@@ -2,11 +2,12 @@
 
 Colours too, and what a checker of accessibility finds.
 
-The pictures in docs/dashboard.md are made here: PYKRUISE_PICTURES=docs/dashboard (make screenshots).
+The pictures in docs/dashboard.md are made here: PYKRUISE_PICTURES=docs/dashboard (make screenshots), and those of all
+other pages, which are only looked at: PYKRUISE_OTHER_PICTURES.
 """
 
-import asyncio
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,14 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 from pykruise.dashboard.objects import ROLLOUTS
+from pykruise.fixtures.server import KruiseServer
 from pykruise.kinds import crds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
-from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, EVENTS, NODES, PODS
+from pykruise.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
 from support.dashboard_browser import (
@@ -41,12 +41,20 @@ from support.dashboard_browser import (
 from support.dashboard_process import Hand, Served, free_port, serving
 from support.rollouts_crd import ROLLOUTS_CRD
 from support.scenario import cloneset, rolling
+from support.situations.documents import pulljob
 from support.sources import ROOT
 from support.up import running_real, running_up
 
 pytestmark = [pytest.mark.browser, pytest.mark.real_time, pytest.mark.timeout(300)]
 
 PICTURES = os.environ.get("PYKRUISE_PICTURES", "")
+OTHER_PICTURES = os.environ.get("PYKRUISE_OTHER_PICTURES", "")
+
+
+def image_of(image: str) -> dict[str, Any]:
+    """A patch with another image of the container main."""
+    return {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
+
 
 UNSCHEDULABLE = {"spec": {"template": {"spec": {"nodeSelector": {"there-is": "no-such-node"}}}}}
 ANYWHERE = {"spec": {"template": {"spec": {"nodeSelector": {"there-is": None}}}}}
@@ -360,6 +368,15 @@ for (const node of [...document.querySelectorAll('main *')].filter(isShown)) {
   if (box.right > innerWidth + 1) bad.push(`over the edge: ${name}`);
   const text = [...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.data.trim()).join('');
   if (text.length > 3 && box.width && box.width < 16) bad.push(`no width: ${name}: ${text}`);
+  for (const child of node.closest('pre, select, option') ? [] : node.childNodes) {
+    if (child.nodeType !== 3) continue;
+    for (const { index, 0: word } of child.data.matchAll(/[A-Za-z]{3,}/g)) {
+      const range = new Range();
+      range.setStart(child, index);
+      range.setEnd(child, index + word.length);
+      if (range.getClientRects().length > 1) bad.push(`broken: ${word} in ${name}`);
+    }
+  }
   const hides = getComputedStyle(node).overflowX === 'hidden';
   if (hides && node.clientWidth && node.scrollWidth > node.clientWidth + 2) bad.push(`cut: ${name}: ${text}`);
 }
@@ -377,6 +394,11 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
     )
     stuck["spec"]["template"]["spec"]["nodeSelector"] = {"there-is": "no-such-node"}
     hand.create(CLONE_SETS, namespace, stuck)
+    hand.create(CLONE_SETS, namespace, cloneset("held", replicas=2, updateStrategy=rolling(partition=1)))
+    browser.open(f"{served.url}?namespace={namespace}")
+    browser.until(lambda: "2 of 2 updated" in row_of(browser, "held"))
+    hand.patch(CLONE_SETS, namespace, "held", image_of("nginx:2"))
+    browser.until(lambda: "1 kept by the partition" in row_of(browser, "held"))
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
@@ -385,6 +407,7 @@ def test_nothing_is_cut_or_squeezed_at_any_width(
             *LISTS,
             node_page(hand),
             workload_address(namespace, name),
+            workload_address(namespace, "held"),
         ):
             browser.open(f"{served.url}{page}")
             browser.until(lambda: "Loading" not in browser.text())
@@ -411,28 +434,31 @@ import(url).then(({ Table }) => {
   };
   const rowOf = (id) => ({
     id, name: id, namespace: pick('x', 'y', ''), kind: pick('A', 'B', 'C'), phase: pick('Paused', 'Healthy', 'Failed'),
-    since: random(5), needs_action: !random(3), owner: pick('', '3'), owner_kind: 'A', code: pick('', 'P'),
+    since: random(5), needs_action: !random(3), owner: pick('', '3', '4'), owner_kind: 'A', code: pick('', 'P'),
+    ...(random(2) ? {} : { asked_by: [String(random(30))] }),
   });
   const seen = (table) => JSON.stringify([
     table.listed, [...table.counts].sort(), [...table.spaces].map(([key, tally]) => [key, [...tally].sort()]).sort(),
     Object.values(table.present).map((tally) => tally.names()), [...table.owners].sort(), [...table.byName].sort(),
-    table.all.size, table.kept, table.action, table.needing,
+    table.all.size, table.kept, [...table.needing.keys()].sort(), [...table.folded(() => true)].sort(),
   ]);
   const source = new Map();
+  let folds = 0;
   const table = new Table(source, view);
   for (let turn = 0; turn < 500; turn += 1) {
     const news = new Set();
     for (let place = random(8); place >= 0; place -= 1) {
       const id = String(random(30));
       const key = pick(id, id, `why/${id}`);
-      if (random(3)) source.set(key, key === id ? rowOf(id) : { turn });
+      if (random(3)) source.set(key, key === id ? rowOf(id) : { turn, codes: ['P'], part_codes: ['P'] });
       else source.delete(key);
       news.add(key);
     }
     table.take(news);
+    folds += table.folded(() => true).size;
     if (seen(table) !== seen(new Table(source, view))) return done(`differs at turn ${turn}`);
   }
-  done(`same, ${table.listed.length > 0}`);
+  done(`same, ${table.listed.length > 0}, ${folds > 50}`);
 }).catch((error) => done(String(error)));
 """
 
@@ -442,7 +468,7 @@ def test_rows_that_are_kept_change_by_change_are_those_that_a_fresh_look_gives(
 ) -> None:
     browser.open(served.url)
     browser.until(lambda: browser.all("header nav a"))
-    assert browser.driver.execute_async_script(TABLE) == "same, true"
+    assert browser.driver.execute_async_script(TABLE) == "same, true, true"
 
 
 # ── users ────────────────────────────────────────────────────────────────────
@@ -711,10 +737,14 @@ def test_the_steps_of_a_canary_are_shown_beside_its_workload(tmp_path: Path) -> 
             browser.open(page_of(served, "default", "shop"))
             browser.until(lambda: browser.all(".steps [aria-current=step]"))
             here = browser.find(".steps [aria-current=step]").text
-            assert "10% new pods, 5% of requests, then a person approves: StepPaused" in here
+            assert "10% of pods, 5% of requests, then a person approves: StepPaused" in here
             assert browser.problems() == []
-            browser.find('#steps a[href*="careful"], a[href*="careful"]').click()
-            browser.until_says("Rollout default/careful", "Steps of the canary")
+            browser.find('#steps-of-rollout a[href*="careful"]').click()
+            browser.until_says(
+                "Rollout default/careful", "Steps of the canary", "a rollback there ends the canary"
+            )
+            browser.find("#steps-of-rollout a.main-link").click()
+            browser.until_says("CloneSet default/shop")
 
 
 COPIED = (
@@ -807,87 +837,51 @@ def test_the_last_lines_of_a_crashed_container_are_shown(tmp_path: Path) -> None
 # ── many pods ────────────────────────────────────────────────────────────────
 
 
+def wait_for_counts(hand: Hand, name: str, *, within_s: float = 120.0, **counts: int) -> None:
+    """Wait until the status of a CloneSet has these counts."""
+    end = time.monotonic() + within_s
+    while True:
+        status = hand.get(CLONE_SETS, "default", name).get("status") or {}
+        if all(status.get(field) == count for field, count in counts.items()):
+            return
+        assert time.monotonic() < end, status
+        time.sleep(0.5)
+
+
+@pytest.mark.sandbox_only
 def test_a_thousand_pods_are_squares_of_one_element_that_say_their_state(tmp_path: Path) -> None:
-    with HttpSandbox(tmp_path / "kubeconfig", nodes=0, manifests=crds()), browsing() as browser:
-        hand = Hand(tmp_path / "kubeconfig")
-        hand.create(
-            CLONE_SETS, "default", cloneset("shop", replicas=1000, updateStrategy=rolling(partition=600))
-        )
-        uid = hand.get(CLONE_SETS, "default", "shop")["metadata"]["uid"]
-        hand.do(lambda client: make_pods(client, uid, 1000))
-        counts = {
-            "replicas": 1000,
-            "updatedReplicas": 400,
-            "readyReplicas": 985,
-            "availableReplicas": 985,
-            "updatedReadyReplicas": 385,
-        }
-        hand.patch(
-            CLONE_SETS,
-            "default",
-            "shop",
-            {"status": {**counts, "observedGeneration": 1, "updateRevision": "shop-new"}},
-            subresource="status",
-        )
+    """A rollout of the manager, up to its partition; one node of twenty cannot pull the new image."""
+    bad_node = {"image": "nginx:2", "node": "node-13", "image_pull_error": True}
+    path = tmp_path / "kubeconfig"
+    with KruiseServer(path, nodes=20, failures=[bad_node]), browsing() as browser:
+        hand = Hand(path)
+        strategy = rolling(maxUnavailable=100, partition=600)
+        hand.create(CLONE_SETS, "default", cloneset("shop", replicas=1000, updateStrategy=strategy))
+        wait_for_counts(hand, "shop", readyReplicas=1000)
+        hand.patch(CLONE_SETS, "default", "shop", image_of("nginx:2"))
+        wait_for_counts(hand, "shop", replicas=1000, updatedReplicas=400)
         with serving(hand.kubeconfig) as served:
             browser.open(served.link)
             browser.until(lambda: row_of(browser, "shop"))
             browser.open(page_of(served, "default", "shop"))
             browser.until(lambda: browser.run("return document.querySelectorAll('.square').length") == 1000)
-            browser.until(lambda: "Loading" not in browser.text())
-            assert "Revision 2 (new), new: 400 pods" in browser.text()
-            assert "Revision 1 (old), old: 600 pods" in browser.text()
+            browser.until(lambda: browser.all(".square.s-failing") and not browser.all(".square.s-starting"))
+            browser.until_says("Waiting for", "ImagePull", "new: 400 pods", "old: 600 pods")
+            browser.until(lambda: browser.texts("#why .cause b").count("ImagePull:") == 1)
             inner = "return document.querySelectorAll('.square *').length"
             assert browser.run(inner) == 0  # an element for each pod, and none in it
-            first, second = "shop-0000", "shop-0001"
+            first, second = browser.run(
+                "return [...document.querySelectorAll('.square')].slice(0, 2).map((one) => one.dataset.pod)"
+            )
             browser.run("document.querySelector('.square').focus()")
             assert f"{first}: " in browser.find(".detail").text
             press_key(browser, Keys.ARROW_RIGHT)
             assert f"{second}: " in browser.find(".detail").text
             assert browser.run("return document.querySelectorAll('#pods li').length") == 50
             if PICTURES:
+                browser.run("document.activeElement.blur()")
                 for width, height in ((1280, 900), (390, 1600)):
                     browser.picture(Path(PICTURES) / f"squares-{width}.png", width=width, height=height)
-
-
-async def make_pods(client: Client, uid: str, number: int) -> None:
-    """Pods of a CloneSet and its two revisions; of the newer one some start, and some fail."""
-    owner = {"apiVersion": CLONE_SETS.api_version, "kind": CLONE_SETS.kind, "name": "shop", "uid": uid}
-    owners = {"ownerReferences": [{**owner, "controller": True}]}
-    for place, revision in enumerate(("old", "new"), start=1):
-        pod_spec = {"containers": [{"name": "main", "image": f"nginx:{place}"}]}
-        template = {"metadata": {"labels": {"app": "shop"}}, "spec": pod_spec}
-        document = {"metadata": {"name": f"shop-{revision}", **owners}, "revision": place}
-        await client.create(
-            CONTROLLER_REVISIONS, "default", {**document, "data": {"spec": {"template": template}}}
-        )
-
-    async def make(place: int) -> None:
-        is_new = place < 400
-        labels = {"app": "shop", "controller-revision-hash": "new" if is_new else "old"}
-        spec = {"containers": [{"name": "main", "image": "nginx:1"}], "schedulerName": "by-hand"}
-        name = f"shop-{place:04}"
-        document = {"apiVersion": "v1", "kind": "Pod", "spec": spec}
-        await client.create(
-            PODS, "default", {**document, "metadata": {"name": name, "labels": labels, **owners}}
-        )
-        ready = {"type": "Ready", "status": "False" if 385 <= place < 400 else "True"}
-        waiting = {"reason": "ImagePullBackOff", "message": "it cannot be pulled"}
-        state = {"waiting": waiting} if 395 <= place < 400 else {"running": {}}
-        container = {
-            "name": "main",
-            "image": "",
-            "imageID": "",
-            "ready": True,
-            "restartCount": 0,
-            "state": state,
-        }
-        status = {"phase": "Running", "conditions": [ready], "containerStatuses": [container]}
-        patch = {"status": status}
-        await client.patch(PODS, "default", name, patch, patch_type=PatchType.MERGE, subresource="status")
-
-    for begin in range(0, number, 50):
-        await asyncio.gather(*(make(place) for place in range(begin, begin + 50)))
 
 
 # ── hostile contents ─────────────────────────────────────────────────────────
@@ -933,6 +927,8 @@ def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
 
 
 WIDTHS = (390, 768, 1280, 1920)
+OF_THE_DOCS = ("jobs-1280-light.png", "jobs-390-dark.png")
+"""Pictures of further pages that the docs show; all others are made to be looked at."""
 HEIGHTS = {390: 1100, 768: 1000, 1280: 800, 1920: 800}
 
 
@@ -943,10 +939,14 @@ def test_pictures_of_the_pages(
     browser: Browser, served: Served, hand: Hand, scheme: str, tmp_path: Path
 ) -> None:
     folder = Path(PICTURES) if PICTURES else tmp_path
+    others = Path(OTHER_PICTURES) if OTHER_PICTURES else tmp_path
 
     def picture(name: str, *widths: int) -> None:
         for width in widths:
-            browser.picture(folder / f"{name}-{width}-{scheme}.png", height=HEIGHTS[width], width=width)
+            picture_name = f"{name}-{width}-{scheme}.png"
+            is_shown = name in ("healthy", "trouble", "workload", "node") or picture_name in OF_THE_DOCS
+            place = folder if is_shown else others
+            browser.picture(place / picture_name, height=HEIGHTS[width], width=width)
 
     namespace = hand.namespace(f"shop-{scheme}")
     strategy = rolling(maxUnavailable=1, partition="50%")
@@ -958,14 +958,14 @@ def test_pictures_of_the_pages(
         hand.create(CLONE_SETS, namespace, cloneset(name, replicas=replicas, image=f"{name}:1.4", **more))
     job = yaml.safe_load((ROOT / "examples" / "broadcastjob.yaml").read_text("utf-8"))
     hand.create(BROADCAST_JOBS, namespace, {**job, "metadata": {"name": "tune"}})
+    hand.create(IMAGE_PULL_JOBS, namespace, pulljob("ahead", image="registry.example.com/shop/broken:1.5"))
     browser.colours(scheme)
     browser.open(f"{served.url}?namespace={namespace}")
-    browser.until_says("Nothing needs action; 0 progress, 3 settled")
+    browser.until_says("Nothing needs action; 0 progressing, 3 settled")
     picture("healthy", *WIDTHS)
     for name, change in (("cart", None), ("search", None), ("web", UNSCHEDULABLE)):
-        image = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": f"{name}:1.5"}]}}}}
-        hand.patch(CLONE_SETS, namespace, name, change or image)
-    browser.until_says("1 needs action; 0 progress, 2 settled", "rollout undo")
+        hand.patch(CLONE_SETS, namespace, name, change or image_of(f"{name}:1.5"))
+    browser.until_says("1 needs action; 0 progressing, 2 settled", "rollout undo")
     picture("trouble", *WIDTHS)
     browser.picture(folder / f"rollouts-{scheme}.png", height=740, width=1200)
     browser.open(page_of(served, namespace, "web"))
@@ -974,6 +974,23 @@ def test_pictures_of_the_pages(
     browser.open(f"{served.url}{node_page(hand)}")
     browser.until_says("Pods of workloads: ", "Healthy")
     picture("node", *WIDTHS)
+    browser.open(f"{served.url}?page=jobs")
+    browser.until(lambda: "Same cause: 3 NodeImages" in row_of(browser, "ahead"))
+    picture("jobs", *WIDTHS)
+    for page, words in (
+        ("pods", "Unschedulable"),
+        ("others", "Settled"),
+        ("health", "pykruise doctor finds"),
+    ):
+        browser.open(f"{served.url}?page={page}")
+        browser.until_says(words)
+        picture(page, *WIDTHS)
+    browser.open(f"{served.url}?page=rollouts&group=owner")
+    browser.until_says("Without an owner")
+    picture("grouped", *WIDTHS)
+    browser.open(f"{served.url}?page=rollouts&wall=1")
+    browser.until_says("Needs action")
+    picture("wall", *WIDTHS)
     if scheme == "light":
         browser.open(page_of(served, namespace, "web"))
         browser.until_says("Waiting for", "Revision 2")

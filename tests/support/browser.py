@@ -24,6 +24,8 @@ from selenium.webdriver.remote.webelement import WebElement
 __all__ = ["Browser", "browsing"]
 
 IN_TIME_S: Final = 40.0
+PHONE: Final = 500
+"""Pixels: narrower pictures are those of a phone, whose bars of scrolling take no room."""
 _FLAGS: Final = (
     "--headless=new",
     "--no-sandbox",  # tests run as root
@@ -129,7 +131,7 @@ class Browser:
 
     def picture(self, path: Path, *, height: int = 900, width: int = 1100) -> None:
         """A screenshot of what is in view, of this size."""
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < PHONE}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.driver.save_screenshot(str(path))

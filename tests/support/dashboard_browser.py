@@ -33,10 +33,11 @@ def press(browser: Browser, title: str) -> None:
 
     def is_pressed() -> bool:
         # `until` looks again when a redraw has replaced the buttons in between
-        button = next((item for item in browser.all("#actions button") if item.text.startswith(title)), None)
-        if button is not None:
-            button.click()
-        return button is not None
+        titles = browser.texts("#actions button")
+        place = next((place for place, text in enumerate(titles) if text.startswith(title)), None)
+        if place is not None:
+            browser.all("#actions button")[place].click()
+        return place is not None
 
     browser.until(is_pressed)
     browser.until(lambda: browser.all("dialog[open]"))

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.config.kubeconfig import load
@@ -35,18 +35,40 @@ class Hand:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
+        self._kept: tuple[asyncio.Runner, HttpTransport] | None = None
+
+    @contextmanager
+    def connected(self) -> Iterator[Self]:
+        """Keep one connection for all requests of the block: a connection costs more than its requests."""
+        with asyncio.Runner() as runner:
+            transport = runner.run(self._connect())
+            self._kept = runner, transport
+            try:
+                yield self
+            finally:
+                self._kept = None
+                runner.run(transport.close())
+
+    async def _connect(self) -> HttpTransport:
+        return HttpTransport(await load(self.kubeconfig))
 
     def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Something with a client."""
 
+        async def done(transport: HttpTransport) -> T:
+            return await work(Client(transport))
+
         async def connected() -> T:
-            transport = HttpTransport(await load(self.kubeconfig))
+            transport = await self._connect()
             try:
-                return await work(Client(transport))
+                return await done(transport)
             finally:
                 await transport.close()
 
-        return asyncio.run(connected())
+        if self._kept is None:
+            return asyncio.run(connected())
+        runner, transport = self._kept
+        return runner.run(done(transport))
 
     def namespace(self, name: str) -> str:
         """A new one."""

@@ -43,6 +43,11 @@ class JudgedRows:
         """What explain says of it. Raises LookupError."""
         return self._row(f"why/{row_id(resource, key.namespace, key.name)}")
 
+    def all(self) -> dict[str, dict[str, Any]]:
+        """All rows of all pages by their id, with those of explain."""
+        boards = (self._feeds.rollouts, self._feeds.jobs, self._feeds.others)
+        return {row.id: orjson.loads(row.body) for board in boards for row in board.rows()}
+
     def _row(self, name: str) -> dict[str, Any]:
         boards = (self._feeds.rollouts, self._feeds.jobs, self._feeds.others)
         for board in boards:

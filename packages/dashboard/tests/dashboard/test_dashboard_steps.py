@@ -44,6 +44,12 @@ def test_steps_are_seen_with_the_one_where_the_rollout_is_by_users_who_may_list_
     part = steps_part(rollout({name: {"steps": STEPS}}, phase="Progressing", **{field: own}))
     assert (part.resource, part.namespace) == ("rollouts.rollouts.kruise.io", "shop")
     assert (part.body["strategy"], part.body["current"], part.body["state"]) == (name, 2, "StepPaused")
+    assert part.body["workload"] == {
+        "resource": "clonesets.apps.kruise.io",
+        "kind": "CloneSet",
+        "namespace": "shop",
+        "name": "web",
+    }
     assert part.body["steps"] == [
         {"number": 1, "traffic": "5%", "replicas": "1", "waits_for_approval": True},
         {"number": 2, "replicas": "50%", "has_matches": True, "pause_s": 60},

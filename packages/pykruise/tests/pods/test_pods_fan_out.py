@@ -249,10 +249,12 @@ NOTHING_FITS = Reason(Code.NO_TARGET, "no node fits")
 )
 def test_a_job_waits_for_targets_for_its_turn_or_for_an_end(text: str, expected: Reason | None) -> None:
     decision = decide(text, parallelism=1)
-    assert waiting_for(decision, nothing_fits=NOTHING_FITS, what="{} pods") == expected
+    assert waiting_for(decision, nothing_fits=NOTHING_FITS, running=str) == expected
 
 
 def test_a_job_whose_targets_all_run_waits_for_their_end() -> None:
-    reason = waiting_for(decide("a:active b:active"), nothing_fits=NOTHING_FITS, what="{} pods")
+    reason = waiting_for(
+        decide("a:active b:active"), nothing_fits=NOTHING_FITS, running=lambda count: f"{count} have"
+    )
     assert reason is not None
-    assert (reason.code, reason.message) == (Code.PODS_ACTIVE, "2 pods have not ended")
+    assert (reason.code, reason.message) == (Code.PODS_ACTIVE, "2 have not ended")

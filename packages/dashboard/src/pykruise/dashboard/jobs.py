@@ -6,6 +6,7 @@ Pure. The line is the headline of `explain`.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -53,6 +54,10 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_node: bool = False
     """Whether the row is about the images of a node."""
     images: tuple[ImageState, ...] = ()
+    asked_by: tuple[str, ...] = ()
+    """Ids of the rows of the jobs that requested the images that could not be pulled; empty: there is no such image, or
+    one that no job requested.
+    """
 
 
 def job_resources() -> tuple[Resource, ...]:
@@ -89,6 +94,7 @@ def job_row(resource: Resource, document: Document) -> JobRow:
         schedule=str(spec.get("schedule") or "")[:MOST_WORDS],
         is_node=shown.keeps_images,
         images=tuple(_images(spec, status))[:MOST_IMAGES] if shown.keeps_images else (),
+        asked_by=_asked_by(spec, status) if shown.keeps_images else (),
     )
 
 
@@ -107,15 +113,52 @@ def _number(status: Mapping[str, Any], *fields: str) -> int:
     return next((status[field] for field in fields if isinstance(status.get(field), int)), 0)
 
 
-def _images(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[ImageState]:
+_Entry = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+"""A repository, a tag that is requested of it, and the state of that tag."""
+
+
+def _entries(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[_Entry]:
     for repository, wanted in (spec.get("images") or {}).items():
         states = get_path(dict(status), "imageStatuses", repository, "tags") or ()
         by_tag = {state.get("tag"): state for state in states}
         for tag in wanted.get("tags") or ():
-            state = by_tag.get(tag.get("tag")) or {}
-            yield ImageState(
-                image=f"{repository}:{tag.get('tag')}"[:MOST_WORDS],
-                phase=str(state.get("phase") or "Waiting"),
-                progress=_number(state, "progress"),
-                message=str(state.get("message") or "")[:MOST_WORDS],
-            )
+            yield repository, tag, by_tag.get(tag.get("tag")) or {}
+
+
+@cache
+def _puller() -> Resource:
+    """The resource of jobs that pull one image on nodes."""
+    return next(
+        resource
+        for resource in job_resources()
+        if (shown := shown_as(resource.group, resource.kind)) is not None and shown.pulls_image
+    )
+
+
+def _asked_by(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids of the jobs: see JobRow. At most MOST_IMAGES jobs; empty if there are more."""
+    puller = _puller()
+    jobs: dict[str, None] = {}
+    for _, tag, state in _entries(spec, status):
+        if state.get("phase") != "Failed":
+            continue
+        owners = [ref for ref in tag.get("ownerReferences") or () if ref.get("kind") == puller.kind]
+        if not owners:
+            return ()
+        jobs |= {
+            row_id(puller, str(ref.get("namespace") or ""), str(ref.get("name") or "")): None
+            for ref in owners
+        }
+        if len(jobs) > MOST_IMAGES:
+            return ()
+    return tuple(jobs)
+
+
+def _images(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[ImageState]:
+    for repository, tag, state in _entries(spec, status):
+        yield ImageState(
+            image=f"{repository}:{tag.get('tag')}"[:MOST_WORDS],
+            phase=str(state.get("phase") or "Waiting"),
+            progress=_number(state, "progress"),
+            message=str(state.get("message") or "")[:MOST_WORDS],
+        )

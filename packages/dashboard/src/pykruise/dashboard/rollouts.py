@@ -18,6 +18,7 @@ from pykruise.dashboard.objects import watched_resources
 from pykruise.kinds import shown_as
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import REPLICA_SETS, Resource
+from pykruise.kube.values.counts import counted
 from pykruise.plans.progress import Progress
 from pykruise.plans.shown import Shown
 from pykruise.pods.workload.waiting import WAITING
@@ -176,4 +177,4 @@ def _revision_number(replica_set: Document) -> int:
 
 
 def _short(text: str, *, most: int = MOST_WORDS) -> str:
-    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+    return text if len(text) <= most else f"{text[:most]}… ({counted(len(text), 'character')})"

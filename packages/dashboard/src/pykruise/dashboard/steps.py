@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.dashboard.objects import ROLLOUTS
+from pykruise.dashboard.objects import ROLLOUTS, watched_resources
 from pykruise.dashboard.workload import MOST_WORDS, PagePart
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
@@ -34,10 +34,23 @@ class RolloutStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 def is_about(rollout: Document, resource: Resource, name: str) -> bool:
     """Whether the workload of that name in the Rollout's namespace is the Rollout's target."""
+    return _target_of(rollout) == (resource.group, resource.kind, name)
+
+
+def _target_of(rollout: Document) -> tuple[str, str, str]:
+    """Return group, kind and name of the Rollout's target; empty: it names none."""
     spec = rollout.get("spec") or {}
     ref = spec.get("workloadRef") or get_path(dict(spec), "objectRef", "workloadRef") or {}
-    group = str(ref.get("apiVersion", "")).rpartition("/")[0]
-    return (group, ref.get("kind"), ref.get("name")) == (resource.group, resource.kind, name)
+    group = str(ref.get("apiVersion") or "").rpartition("/")[0]
+    return group, str(ref.get("kind") or ""), str(ref.get("name") or "")
+
+
+def _workload_of(rollout: Document) -> Document:
+    """Return the target as a link of the page names it. It has no resource if the dashboard does not show its kind."""
+    group, kind, name = _target_of(rollout)
+    resources = (str(item) for item in watched_resources() if (item.group, item.kind) == (group, kind))
+    namespace = rollout["metadata"].get("namespace", "")
+    return {"resource": next(resources, ""), "kind": kind, "namespace": namespace, "name": name}
 
 
 def steps_part(rollout: Document) -> PagePart:
@@ -49,6 +62,7 @@ def steps_part(rollout: Document) -> PagePart:
     steps = (strategy.get(name) or {}).get("steps") or ()
     body = {
         "rollout": {"resource": str(ROLLOUTS), "namespace": meta.get("namespace", ""), "name": meta["name"]},
+        "workload": _workload_of(rollout),
         "strategy": name,
         "phase": str(status.get("phase") or ""),
         "message": str(own.get("message") or status.get("message") or "")[:MOST_WORDS],

@@ -30,6 +30,7 @@ from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
+from pykruise.pods.reasons import Code
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +68,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     headline: str = ""
     rollback_to: int = 0
     """Revision to roll back to if a rollback is a remedy; 0: it is not."""
+    codes: tuple[str, ...] = ()
+    """Codes of all causes, the first one included, each once."""
+    part_codes: tuple[str, ...] = ()
+    """Codes with which an object that this one is a part of says the cause of this one."""
 
 
 MOST_PODS: Final = 5
@@ -87,7 +92,15 @@ def verdict_from(explanation: Explanation) -> Verdict:
         again=first.again if first is not None else "",
         headline=explanation.headline[:MOST_WORDS],
         rollback_to=explanation.rollback_to if is_of_template else 0,
+        codes=tuple(dict.fromkeys(wait.code for wait in explanation.waits)),
+        part_codes=_part_codes(explanation),
     )
+
+
+def _part_codes(explanation: Explanation) -> tuple[str, ...]:
+    """Return the code of the first cause, and that of a failed run: see cli/insight/children.py."""
+    ended = [Code.RUN_FAILED] if explanation.phase is Phase.FAILED else []
+    return tuple(str(code) for code in (*(wait.code for wait in explanation.waits[:1]), *ended))
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -126,6 +126,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     what_if: tuple[tuple[str, str, str], ...]
     """Fields that the box can change: name for `plan --set`, label and current value."""
     is_per_node: bool
+    has_pods: bool
+    """Whether objects of the kind create pods or select them."""
     is_explained: bool
     """Whether explain and plan support the kind."""
 
@@ -139,6 +141,7 @@ def head(resource: Resource, document: Document, *, current: Document | None) ->
         actions=actions_of(resource, document),
         what_if=_what_if(resource, document),
         is_per_node=shown is not None and shown.is_per_node,
+        has_pods=shown is None or bool(shown.templates) or shown.pods != "owned",
         is_explained=explained_kind(resource) is not None,
         yaml=_yaml(document),
     )

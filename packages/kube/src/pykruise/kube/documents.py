@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 
 __all__ = [
     "LAST_APPLIED",
@@ -65,7 +66,7 @@ def bounded(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> bytes 
     """
     view = bytes(memoryview(raw))
     if len(view) > most_bytes:
-        raise ValueError(f"may have {most_bytes} bytes, has {len(view)}")
+        raise ValueError(f"may have {counted(most_bytes, 'byte')}, has {len(view)}")
     if (number := view.count(b"{") + view.count(b"[")) > MOST_CONTAINERS:
         raise ValueError(f"may have {MOST_CONTAINERS} lists and objects, has {number}")
     return raw

@@ -16,6 +16,7 @@ import msgspec
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.counts import counted
 from pykruise.operators.children import Child, child_document, namespace_of, patch_of
 from pykruise.operators.decisions import Desired, DesiredReason, Observed
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
@@ -115,7 +116,7 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
             if (resource, view.key) not in wanted
         ]
         if left:
-            message = f"{len(left)} objects are not deleted yet, such as {left[0]}"
+            message = f"{counted(len(left), 'object is', 'objects are')} not deleted yet, such as {left[0]}"
             reason = Reason(DesiredReason.CHILDREN_TERMINATING, message)
             return msgspec.structs.replace(plan, waiting=reason)
         step = self._finalizer_step(

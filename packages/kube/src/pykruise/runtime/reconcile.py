@@ -17,6 +17,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.counts import counted
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.churn import ChurnBrake, held_back
 from pykruise.runtime.control import Control
@@ -571,7 +572,7 @@ def _tell(owner: ReconciledOwner, plan: Plan, outcome: Outcome, *, duration_s: f
     reasons = Counter(step.because for step in plan.steps)
     shown = [f"{reason} (x{count})" if count > 1 else reason for reason, count in reasons.most_common(3)]
     if len(reasons) > len(shown):
-        shown.append(f"and {len(reasons) - len(shown)} more reasons")
+        shown.append(f"and {counted(len(reasons) - len(shown), 'more reason')}")
     _log.info(
         "%s %s: %d of %d writes: %s",
         owner.resource.kind,

@@ -27,6 +27,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.owners import is_controlled_by
 from pykruise.sandbox.cluster import ClusterSettings
 
@@ -148,7 +149,7 @@ class _Demo:
         }
         return (
             DemoStep(
-                title=f"create CloneSet {self._key.name} with {start} pods",
+                title=f"create CloneSet {self._key.name} with {counted(start, 'pod')}",
                 act=lambda: self._client.create(CLONE_SETS, self._key.namespace, self._cloneset),
                 done=lambda view: view.caught_up(replicas=start, updated=start),
             ),
@@ -218,7 +219,8 @@ class _Demo:
             if result.remark:
                 self._console.print(f"\n{result.title}: {result.remark}")
         self._console.print(
-            f"\n{len(self._created)} pods were created. To try it yourself: [bold]pykruise up[/], then kubectl."
+            f"\n{counted(len(self._created), 'pod was', 'pods were')} created. "
+            "To try it yourself: [bold]pykruise up[/], then kubectl."
         )
 
     async def _read_view(self) -> View:
@@ -261,7 +263,7 @@ def _describe_kept_pods(before: View, after: View) -> str:
     if identities(before) != identities(after):
         raise CommandError("the update in place did not keep the pods' names, uids and IPs")
     count = restarts(after) - restarts(before)
-    return f"{len(after.pods)} pods kept their names, uids and IPs; {count} containers restarted"
+    return f"{counted(len(after.pods), 'pod')} kept their names, uids and IPs; {counted(count, 'container')} restarted"
 
 
 def _render_view(title: str, view: View, took: float) -> RenderableType:
@@ -303,7 +305,7 @@ def _reason_of(view: View) -> str:
         if condition["type"].startswith("Failed") and condition["status"] == "True":
             return f"{condition['type']}: {condition.get('message', '')}"
     states = [_state_of(pod) for pod in view.pods]
-    counts = f"{states.count(0)} pods ready, {states.count(1)} starting, {states.count(2)} leaving"
+    counts = f"{counted(states.count(0), 'pod')} ready, {states.count(1)} starting, {states.count(2)} leaving"
     held = next((reason for pod in view.pods if (reason := _pod_wait(pod))), "")
     return f"{counts}; {held}" if held else counts
 

@@ -105,13 +105,14 @@ def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
     shown = [_group_line(group, zone) for group in _group_fates(played.fates)]
     rest = len(shown) - _LINES
     if rest > 0:
-        shown[_LINES:] = [f"  … {rest} more lines (-o json has every time)"]
+        shown[_LINES:] = [f"  … {counted(rest, 'more line')} (-o json has every time)"]
     ends = ", ".join(f"{count} {word}" for word, count in sorted(endings.items()) if word)
     why = ", ".join(f"{code} {count}" for code, count in sorted(skips.items()))
     late = sum(start.late_s > 0 for start in starts)
     return [
-        f"{name}: {short_days(given.for_s)} from {_time_text(played.begin, zone)}: {len(played.fates)} times, "
-        f"{len(starts)} start, {skips.total()} are skipped",
+        f"{name}: {short_days(given.for_s)} from {_time_text(played.begin, zone)}: "
+        f"{counted(len(played.fates), 'time')}, {counted(len(starts), 'starts', 'start')}, "
+        f"{counted(skips.total(), 'is', 'are')} skipped",
         "",
         *shown,
         *([""] if shown else []),
@@ -143,7 +144,7 @@ def _group_line(group: Sequence[TickFate], zone: tzinfo) -> str:
     if len(group) == 1:
         return f"  {_time_text(first.tick, zone)}  {_fate_text(first, zone)}"
     words = _fate_text(first, zone, many=True)
-    return f"  {_time_text(first.tick, zone)} … {_time_text(last.tick, zone)}  {len(group)} times: {words}"
+    return f"  {_time_text(first.tick, zone)} … {_time_text(last.tick, zone)}  {counted(len(group), 'time')}: {words}"
 
 
 def _fate_text(fate: TickFate, zone: tzinfo, *, many: bool = False) -> str:

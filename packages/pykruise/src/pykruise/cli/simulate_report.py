@@ -13,6 +13,7 @@ from pykruise.cli.insight.simulating import (
     PlayAction,
     Played,
 )
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.durations import short_duration
 
 
@@ -105,7 +106,9 @@ def _fact_lines(played: Played) -> list[str]:
 
 def _budget_lines(played: Played) -> list[str]:
     """Number of requests that budgets refused."""
-    refused = ", ".join(f"{name} refused {count} requests" for name, count in sorted(played.kept.items()))
+    refused = ", ".join(
+        f"{name} refused {counted(count, 'request')}" for name, count in sorted(played.kept.items())
+    )
     return [f"budgets             {refused}"] if refused else []
 
 

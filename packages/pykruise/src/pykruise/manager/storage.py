@@ -21,6 +21,7 @@ from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pykruise.kube.values.counts import counted
 
 SETTLE_S: Final = 60.0
 """Seconds that API servers may take to store in the new version after the CRD was changed."""
@@ -162,7 +163,7 @@ async def _rewrite_all(
         failed += [problem for problem in problems if problem]
         done += len(batch)
         if done % (AT_ONCE * 8) == 0 or done == len(objects):
-            note(f"{storage.name}: {done} of {len(objects)} objects rewritten")
+            note(f"{storage.name}: {done} of {counted(len(objects), 'object')} rewritten")
     return len(objects) - len(failed), failed
 
 

@@ -28,7 +28,7 @@ _ENDED: Final = Has("status.completionTime")
 def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
     """Return the rules. `unit`: counted objects, nodes or images."""
     active, desired = Count("status.active"), Count("status.desired")
-    done = f"{{succeeded}} of {{wanted}} {unit}"
+    done = f"{unit}: {{succeeded}} of {{wanted}}"
     in_part = f"{done}, {{failed}} failed"
     return PhaseRules(
         rules=(

@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 
 __all__ = ["MOST_EVENTS", "ClaimAttempt", "Look", "attempt", "claim_text", "failure_text", "has_condition"]
 
@@ -131,7 +132,7 @@ def _look_lines(look: Look) -> Iterator[str]:
     lines = yaml.safe_dump(status, sort_keys=False, width=110).splitlines()
     yield from (f"    {line}" for line in lines[:_MOST_LINES])
     if len(lines) > _MOST_LINES:
-        yield f"    … {len(lines) - _MOST_LINES} lines more"
+        yield f"    … {counted(len(lines) - _MOST_LINES, 'more line')}"
     if look.explanation:
         yield "  explanation:"
         yield from (f"    {line}".rstrip() for line in look.explanation.splitlines())
@@ -140,6 +141,6 @@ def _look_lines(look: Look) -> Iterator[str]:
 def _event_line(event: Document) -> str:
     about = event.get("involvedObject") or {}
     count = event.get("count") or 1
-    times = f" ({count} times)" if count > 1 else ""
+    times = f" ({counted(count, 'time')})" if count > 1 else ""
     what = f"{about.get('kind')} {about.get('name')}"
     return f"{event.get('type')} {event.get('reason')} {what}: {event.get('message')}{times}"

@@ -18,6 +18,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.image_pulls import Pulled, PullFailure
 from pykruise.kube.values.image_references import ImageName
 
@@ -351,7 +352,7 @@ def _first_sync(view: AgentNodeImageView, tags: Sequence[Document]) -> Document 
     return {
         "syncAt": max(str(tag["completionTime"]) for tag in ended),
         "status": "Failed" if failed else "Succeeded",
-        **({"message": f"{failed} of {len(ended)} images could not be pulled"} if failed else {}),
+        **({"message": f"{failed} of {counted(len(ended), 'image')} could not be pulled"} if failed else {}),
     }
 
 

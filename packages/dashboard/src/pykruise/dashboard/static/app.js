@@ -6,7 +6,7 @@ import { health, pods } from "./lists.js";
 import { Live, ask } from "./net.js";
 import { node } from "./node.js";
 import { jobs, others, rollouts } from "./overview.js";
-import { absent, address, dialog, tick } from "./parts.js";
+import { absent, address, dialog, onFold, tick } from "./parts.js";
 import { clean } from "./words.js";
 import { workload } from "./workload.js";
 
@@ -116,6 +116,7 @@ function badge(isAlert) {
 function notes() {
   const found = [];
   if (!live.isConnected && live.isSynced) found.push("The connection is lost; this is how it was. Trying again …");
+  if (live.refusal) found.push(`The server refuses this page: ${live.refusal}.`);
   if (live.hasStatus && !live.status.is_read) found.push("The cluster is still being read.");
   for (const one of live.status.problems || []) found.push(one);
   return found.map((text, number) => h("p", { key: `note-${number}`, class: "note", role: "status" }, clean(text, 500)));
@@ -145,7 +146,7 @@ function header() {
       h("span", null, clean(session.user)),
       h("span", { class: "fresh" }, freshness()),
       ["workload", "node", "health"].includes(page()) ? null : h("a", { href: address({ wall: "1" }, query()) }, "Wall"),
-      h("button", { type: "button", onclick: help, "aria-keyshortcuts": "?" }, "Keys"),
+      h("button", { class: "by-keyboard", type: "button", onclick: help, "aria-keyshortcuts": "?" }, "Keys"),
       h("button", { type: "button", onclick: turn }, `Colours: ${theme() || "system"}`),
       session.mode === "cluster" ? h("button", { type: "button", onclick: logOut }, "Log out") : null,
     ),
@@ -308,6 +309,7 @@ document.addEventListener("keydown", (event) => {
   DO[event.key]();
 });
 addEventListener("popstate", look);
+onFold(redraw);
 setInterval(() => {
   tick();
   const fresh = document.querySelector(".fresh");

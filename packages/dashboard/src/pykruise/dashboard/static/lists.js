@@ -1,8 +1,8 @@
 // Pages that do not list objects: waiting pods, and health.
 
 import { h, lazy } from "./dom.js";
-import { find, matcher, select } from "./overview.js";
-import { absent, broken, command, copyText, name, nodeLink, paged, when, words, workloadLink } from "./parts.js";
+import { find, foldedFilters, matcher, memoOf, select } from "./overview.js";
+import { broken, command, copyText, name, nodeLink, paged, sentence, when, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -39,14 +39,14 @@ export function pods(live, around) {
       "section",
       { key: cause, "aria-label": cause },
       h("h2", null, h("span", { class: `chip ${needs ? "Degraded" : "Progressing"}` }, h("span", { "aria-hidden": "true" }, needs ? "▲" : "●"), broken(cause)), ` ${many(rows.length, "pod")}`),
-      rows[0].remedy ? h("p", { class: "remedy" }, words(clean(rows[0].remedy, 1_000))) : null,
-      h("ul", { class: "rows" }, shown.map((row) => lazy(row.id, row, () => podRow(row)))),
+      rows[0].remedy ? h("p", { class: "remedy" }, sentence(rows[0].remedy, 1_000)) : null,
+      h("ul", { class: "rows" }, bunched(shown).map(([first, ...others]) => lazy(first.id, memoOf(first, others), () => podRow(first, others)))),
     );
   });
   const people = meant.filter((row) => row.needs_a_person).length;
   return {
     title: "Pods that wait",
-    summary: meant.length ? `${many(meant.length, "pod")} ${meant.length === 1 ? "waits" : "wait"}, for ${many(groups.size, "cause")}` : "0 pods wait",
+    summary: meant.length ? `${many(meant.length, "pod waits", "pods wait")}, for ${many(groups.size, "cause")}` : "0 pods wait",
     headline: people ? "bad" : "good",
     count: people,
     left,
@@ -56,8 +56,7 @@ export function pods(live, around) {
         "form",
         { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
         find(around),
-        select("Namespace", "namespace", table.present.namespace.names(), around),
-        select("Cause", "code", [...groups.keys()].sort(), around),
+        foldedFilters(["namespace", "code"], query, [select("Namespace", "namespace", table.present.namespace.names(), around), select("Cause", "code", [...groups.keys()].sort(), around)]),
       ),
       visible.length ? sections : live.isSynced ? h("p", null, table.all.size ? "Nothing matches these filters." : "No pod waits that you may see.") : null,
       links,
@@ -65,18 +64,39 @@ export function pods(live, around) {
   };
 }
 
-function podRow(row) {
+const ALONE = 3; // pods with the same words that still have a row each
+
+/** Pods of one workload that wait with the same words, together: the first one says it, and names the others. */
+function bunched(rows) {
+  const bunches = new Map();
+  for (const row of rows) {
+    const key = JSON.stringify([row.namespace, row.owner_kind, row.owner, row.words]);
+    if (!bunches.has(key)) bunches.set(key, []);
+    bunches.get(key).push(row);
+  }
+  return [...bunches.values()].flatMap((bunch) => (bunch.length > ALONE ? [bunch] : bunch.map((row) => [row])));
+}
+
+function podRow(row, others) {
   const owner = row.owner
     ? [broken(row.owner_kind), " ", workloadLink({ resource: row.owner_resource, namespace: row.namespace, name: row.owner }, name(row.owner))]
     : "no workload that is shown";
   return h(
     "li",
     { class: `row ${row.needs_a_person ? "Degraded" : "Progressing"}` },
-    h("div", null, broken(row.state), row.restarts ? `, ${many(row.restarts, "restart")}` : ""),
+    h("div", { class: "state" }, broken(row.state), row.restarts ? h("div", { class: "small" }, many(row.restarts, "restart")) : null),
     h("div", { class: "what" }, name(row.namespace), "/", h("wbr"), name(row.name)),
     h("div", { class: "small" }, owner),
-    h("div", { class: "says" }, clean(row.words, 1_000), row.node ? [" (node ", nodeLink(row.node), ")"] : null),
+    h("div", { class: "says" }, sentence(row.words, 1_000), row.node ? [" (node ", nodeLink(row.node), ")"] : null),
     h("div", { class: "since" }, when(row.since)),
+    others.length
+      ? h(
+          "details",
+          { class: "same" },
+          h("summary", null, `${many(others.length, "more pod")} with the same cause`),
+          h("ul", null, others.map((other) => h("li", { key: other.id }, name(other.name), other.node ? [" on ", nodeLink(other.node)] : null, h("span", { class: "small" }, " ", when(other.since))))),
+        )
+      : null,
   );
 }
 
@@ -97,7 +117,7 @@ export function health(live) {
     count: bad,
     left: 0,
     body: [
-      note ? h("p", null, clean(note.note, 1_000)) : null,
+      note ? h("p", null, sentence(note.note, 1_000)) : null,
       managers.length
         ? h(
             "section",
@@ -117,7 +137,7 @@ export function health(live) {
             "section",
             { "aria-label": "Findings" },
             h("h2", null, "What pykruise doctor finds"),
-            h("ul", { class: "table" }, findings.map((row) => h("li", { key: row.id }, h("b", null, broken(row.check)), level(row.level), h("span", null, clean(row.what, 2_000), row.fix ? h("p", { class: "remedy" }, clean(row.fix, 2_000)) : null)))),
+            h("ul", { class: "table" }, findings.map((row) => h("li", { key: row.id }, h("b", null, broken(row.check)), level(row.level), h("span", null, sentence(row.what, 2_000), row.fix ? h("p", { class: "remedy" }, sentence(row.fix, 2_000)) : null)))),
           )
         : null,
       h("p", null, "The same on a command line:"),

@@ -14,6 +14,20 @@ export async function ask(path, body) {
 }
 
 const SILENT_MS = 40_000;
+const REFUSED_MS = 30_000;
+
+/** The reason for which the server refuses a stream, which an EventSource does not tell; empty: it does not refuse it. */
+async function refusalOf(path) {
+  const stop = new AbortController();
+  try {
+    const answer = await fetch(`api/${path}`, { headers: { "x-pykruise-dashboard": "1" }, credentials: "same-origin", signal: stop.signal });
+    return answer.ok ? "" : (await answer.json()).error || `the server answers ${answer.status}`;
+  } catch {
+    return "";
+  } finally {
+    stop.abort();
+  }
+}
 
 /**
  * Rows of a page, live: a Map by id, in `rows`. `changed()` is called when there is something new, `lost()` when the
@@ -32,6 +46,7 @@ export class Live {
     this.changed = changed;
     this.lost = lost;
     this.fresh = null; // rows that come after a reset, until they are all there
+    this.refusal = ""; // why the server does not send the page; empty: it does
     this.last = "";
     this.seen = () => (document.hidden ? this.stop() : this.start());
     document.addEventListener("visibilitychange", this.seen);
@@ -46,6 +61,7 @@ export class Live {
       source.addEventListener(name, (event) => {
         this.heard = Date.now();
         this.isConnected = true;
+        this.refusal = "";
         take(JSON.parse(event.data), event);
       });
     on("reset", () => (this.fresh = new Map()));
@@ -99,7 +115,9 @@ export class Live {
     } catch (error) {
       if (error.status === 401) return this.lost();
     }
-    this.timer = setTimeout(() => this.start(), 2_000);
+    this.refusal = await refusalOf(`stream?${new URLSearchParams(this.query)}`);
+    if (this.refusal) this.changed();
+    this.timer = setTimeout(() => this.start(), this.refusal ? REFUSED_MS : 2_000);
   }
 
   again() {

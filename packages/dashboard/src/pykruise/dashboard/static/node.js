@@ -1,7 +1,7 @@
 // The page of one node: its agent, its images, its probes, and its pods of workloads.
 
 import { h, lazy } from "./dom.js";
-import { absent, address, broken, chip, command, copyText, icon, name, when, words, workloadLink } from "./parts.js";
+import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, name, sentence, when, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
 import { clean, many } from "./words.js";
 
@@ -11,12 +11,7 @@ const AGENT = {
   asked: ["Progressing", "The agent was asked for images and has not answered yet."],
   idle: ["Paused", "The agent is not asked for any image, so there is nothing to answer."],
 };
-const LOOKS = { failing: "Degraded", starting: "Progressing", leaving: "Paused", ready: "Healthy", ended: "Completed" };
-const RANK = { failing: 0, starting: 1, leaving: 2, ready: 3, ended: 4 };
-const IMAGES = { Succeeded: "Healthy", Failed: "Degraded", Pulling: "Progressing" };
-const PROBES = { Succeeded: "Healthy", Failed: "Degraded" };
-
-const chipOf = (phase, text) => h("span", { class: `chip ${phase}` }, icon(phase), h("span", null, clean(text)));
+const PROBES = { Succeeded: "Healthy", Failed: "Failed" };
 
 export function node(live, around) {
   const title = `Node ${clean(around.query.get("name"))}`;
@@ -25,7 +20,7 @@ export function node(live, around) {
   const pods = [...live.rows]
     .filter(([id]) => id.startsWith("pods/"))
     .flatMap(([, row]) => row.pods)
-    .sort((a, b) => RANK[a.look] - RANK[b.look] || compare(a.namespace, b.namespace) || compare(a.name, b.name));
+    .sort((a, b) => byLook(a, b) || compare(a.namespace, b.namespace) || compare(a.name, b.name));
   if (!own && !images && !probes && !pods.length) {
     const said = remark ? clean(remark.text, 1_000) : absent(live, "there is no such node, or you may not see it");
     return { title, summary: "", left: 0, body: [h("p", null, said.slice(0, 1).toUpperCase(), said.slice(1)), h("p", null, h("a", { href: address({ page: "jobs" }) }, "Jobs and images"))] };
@@ -45,7 +40,7 @@ export function node(live, around) {
       h(
         "div",
         { key: "columns", class: "columns" },
-        h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own, live), command(`kubectl describe node ${around.query.get("name")}`)),
+        h("div", { key: "own", class: "panel" }, h("h2", null, "Kubernetes"), ownPart(own, live), command(`kubectl describe node ${around.query.get("name")}`), command(`kubectl cordon ${around.query.get("name")}`)),
         h("div", { key: "agent", class: "panel" }, h("h2", null, "Agent"), agentPart(images, agent, live)),
       ),
       imageList(images),
@@ -60,7 +55,7 @@ function ownPart(own, live) {
   return [
     h("p", null, chipOf(own.is_ready ? "Healthy" : "Degraded", own.is_ready ? "Ready" : "Not ready"), own.is_cordoned ? [" ", chipOf("Paused", "Cordoned")] : null, (own.pressures || []).map((text) => [" ", chipOf("Degraded", text)])),
     own.ready_since ? h("p", { class: "small" }, "for ", when(own.ready_since)) : null,
-    own.message ? h("p", null, clean(own.message, 2_000)) : null,
+    own.message ? h("p", null, sentence(own.message, 2_000)) : null,
   ];
 }
 
@@ -72,7 +67,7 @@ function agentPart(images, agent, live) {
     h("p", null, chipOf(phase, images ? images.agent : "unknown"), " ", said),
     own.length
       ? own.map((pod) => [
-          h("p", { key: pod.name }, chipOf(LOOKS[pod.look], pod.state), " ", h("b", null, name(pod.name)), h("span", { class: "small" }, ` ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "")),
+          h("p", { key: pod.name }, chipOf(PHASE_OF_LOOK[pod.look], pod.state), " ", h("b", null, name(pod.name)), h("span", { class: "small" }, ` ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "")),
           command(`kubectl logs ${pod.name} -n ${pod.namespace}`),
         ])
       : h("p", { class: "small" }, agent ? "The agent has no pod on this node." : "The agent's pod is not shown: you may not list pods there."),
@@ -80,7 +75,7 @@ function agentPart(images, agent, live) {
 }
 
 const section = (id, title, body) => h("section", { key: id, id, "aria-label": title }, h("h2", null, title), body);
-const more = (given) => (given.more ? h("p", { class: "small" }, `${given.more} more are not shown`) : null);
+const more = (given) => (given.more ? h("p", { class: "small" }, `${many(given.more, "more is", "more are")} not shown`) : null);
 
 function imageList(given) {
   if (!given) return null;
@@ -88,9 +83,9 @@ function imageList(given) {
     h(
       "li",
       { key: one.image },
-      chipOf(one.needs_a_person ? "Degraded" : IMAGES[one.phase] || "Progressing", one.phase === "Pulling" ? `Pulling ${one.progress || 0}%` : one.phase),
+      chipOf(PHASE_OF_IMAGE[one.phase] || (one.needs_a_person ? "Degraded" : "Progressing"), one.phase === "Pulling" ? `Pulling ${one.progress || 0}%` : one.phase),
       h("b", null, name(one.image)),
-      h("div", null, one.why ? [h("b", null, broken(one.code)), ": ", clean(one.why, 2_000)] : clean(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, words(clean(one.remedy, 2_000))) : null),
+      h("div", null, one.why ? [coded(one.code), sentence(one.why, 2_000)] : sentence(one.message || "", 2_000), one.remedy ? h("p", { class: "remedy" }, sentence(one.remedy, 2_000)) : null),
     );
   return section("images", `Images: ${given.images.length}`, [given.problem ? h("p", { class: "note" }, clean(given.problem, 1_000)) : null, given.images.length ? h("ul", { class: "table of-node" }, given.images.map(row)) : h("p", null, "No job asks this node for an image."), more(given)]);
 }
@@ -103,7 +98,7 @@ function probeList(given) {
       { key: `${one.namespace}/${one.pod}/${one.probe}` },
       chipOf(PROBES[one.state] || "Paused", one.state || "Not yet made"),
       h("b", null, name(`${one.namespace}/${one.pod}`)),
-      h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, clean(one.message, 2_000)) : null),
+      h("div", null, broken(one.probe.replace("#", " # ")), h("span", { class: "small" }, `, container ${clean(one.container)}`, one.since ? [", for ", when(one.since)] : null), one.message ? h("p", { class: "cause" }, sentence(one.message, 2_000)) : null),
     );
   return section("probes", `Probes: ${given.probes.length}`, [given.probes.length ? h("ul", { class: "table of-node" }, given.probes.map(row)) : h("p", null, "No probe is asked for here."), more(given)]);
 }
@@ -113,9 +108,9 @@ function podList(pods, live) {
     h(
       "li",
       { key: `${pod.namespace}/${pod.name}` },
-      chipOf(LOOKS[pod.look], pod.state),
+      chipOf(PHASE_OF_LOOK[pod.look], pod.state),
       h("b", null, name(`${pod.namespace}/${pod.name}`)),
-      h("div", null, broken(pod.owner_kind), " ", workloadLink({ resource: pod.owner_resource, namespace: pod.namespace, name: pod.owner }, name(pod.owner)), h("span", { class: "small" }, `, ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : ""), pod.why ? h("p", { class: "cause" }, pod.code ? [h("b", null, broken(pod.code)), ": "] : null, clean(pod.why, 2_000)) : null),
+      h("div", null, broken(pod.owner_kind), " ", workloadLink({ resource: pod.owner_resource, namespace: pod.namespace, name: pod.owner }, name(pod.owner)), h("span", { class: "small" }, `, ${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : ""), pod.why ? h("p", { class: "cause" }, pod.code ? coded(pod.code) : null, sentence(pod.why, 2_000)) : null),
     );
   return section("pods", `Pods of workloads: ${pods.length}`, pods.length ? h("ul", { class: "table of-node" }, pods.map((pod) => lazy(`${pod.namespace}/${pod.name}`, JSON.stringify(pod), () => row(pod)))) : h("p", null, absent(live, "No pod of a workload that you may see runs here.")));
 }

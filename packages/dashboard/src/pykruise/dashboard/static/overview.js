@@ -2,7 +2,7 @@
 // rows and `why/…` rows ──▶ Table: joined, filtered, in order ──▶ groups ──▶ cards and rows
 
 import { h, lazy } from "./dom.js";
-import { PHASES, address, broken, chip, command, copyText, icon, iconText, name, nodeLink, paged, progress, when, words, workloadLink } from "./parts.js";
+import { PHASES, address, broken, chip, coded, command, copyText, foldedOnPhone, icon, iconText, name, nodeLink, objectLink, paged, progress, sentence, when, workloadLink } from "./parts.js";
 import { compare, tableOf } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -44,6 +44,12 @@ export function select(title, key, values, { query, go }, all = "all") {
       listed.map((value) => h("option", { key: value, value, selected: value === present }, clean(value))),
     ),
   );
+}
+
+/** Filters that a phone folds away, with the number of those that are set. */
+export function foldedFilters(keys, query, fields) {
+  const set = keys.filter((key) => query.get(key)).length;
+  return foldedOnPhone("filters", `Filters${set ? `: ${count(set)} set` : ""}`, h("div", { class: "filters" }, fields));
 }
 
 export function find({ query, go }) {
@@ -150,17 +156,24 @@ export const board = (given) => (live, around) => {
     isListed: (row) => !wanted || row.phase === wanted,
     order: SORTS[sort] || byVerdict,
   });
-  const { kept, action, listed, counts } = table;
+  const { kept, counts } = table;
+  const isKept = (row) => table.view.test(row);
+  const inAction = [...table.needing.values()].filter(isKept);
+  const group = GROUPS[query.get("group")];
+  const isListed = (row) => isKept(row) && table.view.isListed(row);
+  const folds = group ? new Map() : table.folded(isListed);
+  const listed = folds.size ? table.listed.filter((row) => !folds.has(row.id)) : table.listed;
+  const parts = partsOf(folds, table);
+  const action = inAction.length - table.folded(isKept).size;
   const { shown, links, left } = paged(listed, around);
   const isNarrowed = Boolean(wanted || kind || text);
-  const group = GROUPS[query.get("group")];
   const progressing = counts.get("Progressing") || 0;
   return {
     title: given.title,
-    summary: kept || !live.isSynced ? `${headline(action)}; ${progressing} progress, ${kept - action - progressing} settled` : "",
+    summary: kept || !live.isSynced ? `${headline(action)}; ${count(progressing)} progressing, ${count(kept - inAction.length - progressing)} settled` : "",
     headline: action ? "bad" : kept ? "good" : "",
-    count: table.needing,
-    tools: copyText(() => asText(given.title, around, listed)),
+    count: table.needing.size - table.folded(() => true).size,
+    tools: copyText(() => asText(given.title, around, listed, parts)),
     left,
     body: [
       live.isSynced ? strip(kept, counts, wanted, query) : null,
@@ -168,20 +181,22 @@ export const board = (given) => (live, around) => {
         "form",
         { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
         find(around),
-        select("Namespace", "namespace", table.present.namespace.names(), around),
-        select("Kind", "kind", table.present.kind.names(), around),
-        select("Group by", "group", Object.keys(GROUPS), around, "nothing"),
-        select("Sort by", "sort", Object.keys(SORTS), around, "verdict"),
-        savedFilters(around),
+        foldedFilters(["namespace", "kind", "group", "sort"], query, [
+          select("Namespace", "namespace", table.present.namespace.names(), around),
+          select("Kind", "kind", table.present.kind.names(), around),
+          select("Group by", "group", Object.keys(GROUPS), around, "nothing"),
+          select("Sort by", "sort", Object.keys(SORTS), around, "verdict"),
+          savedFilters(around),
+        ]),
       ),
       spaces(table.spaces, namespace, query),
-      shown.length ? (group ? grouped(shown, group, table) : flat(shown, isNarrowed)) : live.isSynced ? empty(table.all.size, given, query) : null,
+      shown.length ? (group ? grouped(shown, group, table) : flat(shown, isNarrowed, parts)) : live.isSynced ? empty(table.all.size, given, query) : null,
       links,
     ],
   };
 };
 
-const headline = (action) => (action ? `${count(action)} ${action === 1 ? "needs" : "need"} action` : "Nothing needs action");
+const headline = (action) => (action ? `${many(action, "needs", "need")} action` : "Nothing needs action");
 
 function strip(kept, counts, wanted, query) {
   const to = (phase, number, text) =>
@@ -230,12 +245,42 @@ function empty(others, given, query) {
   return h("div", { class: "panel" }, h("p", null, given.empty), command(given.first));
 }
 
-function flat(rows, isNarrowed) {
+/** The rows that are folded under each card, by its id, in order. */
+function partsOf(folds, table) {
+  const parts = new Map();
+  if (!folds.size) return parts;
+  for (const row of table.listed) {
+    const root = folds.get(row.id);
+    if (root) parts.set(root.id, [...(parts.get(root.id) || []), row]);
+  }
+  return parts;
+}
+
+/** The number of objects of each kind, in words. */
+function countedKinds(rows) {
+  const kinds = new Map();
+  for (const row of rows) kinds.set(row.kind, (kinds.get(row.kind) || 0) + 1);
+  return [...kinds].map(([kind, number]) => many(number, kind)).join(", ");
+}
+
+const memos = new WeakMap(); // of a row: what its card with its parts was made from
+
+/** A value that changes when the row or one of its parts does. */
+export function memoOf(row, parts) {
+  if (!parts.length) return row;
+  const known = memos.get(row);
+  if (known && known.length === parts.length && known.every((part, place) => part === parts[place])) return known;
+  memos.set(row, parts);
+  return parts;
+}
+
+function flat(rows, isNarrowed, parts) {
+  const under = (row) => parts.get(row.id) || [];
   const action = rows.filter((row) => row.needs_action);
   const open = rows.filter((row) => OPEN.includes(row.phase));
   const settled = rows.filter((row) => !row.needs_action && !OPEN.includes(row.phase));
   return [
-    action.length ? h("section", { key: "action", "aria-label": "Needs action" }, h("h2", null, "Needs action"), h("div", { class: "cards" }, action.map((row) => lazy(row.id, row, () => card(row))))) : null,
+    action.length ? h("section", { key: "action", "aria-label": "Needs action" }, h("h2", null, "Needs action"), h("div", { class: "cards" }, action.map((row) => lazy(row.id, memoOf(row, under(row)), () => card(row, under(row)))))) : null,
     open.length ? h("section", { key: "open", "aria-label": "Progressing" }, h("h2", null, "Progressing"), list(open)) : null,
     settled.length
       ? h(
@@ -277,7 +322,9 @@ export function commandOf(row) {
   return `kubectl kruise explain ${kubectl(row)}`;
 }
 
-function card(row) {
+const MOST_PARTS = 100;
+
+function card(row, parts) {
   const why = row.why || {};
   const pods = why.pods || [];
   return h(
@@ -285,10 +332,19 @@ function card(row) {
     { class: `card ${row.phase}`, "aria-label": `${row.kind} ${row.name}` },
     h("div", { class: "top" }, chip(row.phase), h("span", { class: "since" }, when(sinceOf(row)))),
     h("h3", null, title(row)),
-    h("p", { class: "cause" }, row.code ? [h("b", null, broken(row.code)), ": "] : null, pods.length ? `${pods.map((pod) => clean(pod)).join(", ")}${why.count > pods.length ? ` and ${why.count - pods.length} more` : ""}: ` : null, words(clean(row.waits || row.line, 1_000))),
-    why.remedy ? h("p", { class: "remedy" }, words(clean(why.remedy, 1_000))) : null,
+    h("p", { class: "cause" }, row.code ? coded(row.code) : null, pods.length ? `${pods.map((pod) => clean(pod)).join(", ")}${why.count > pods.length ? ` and ${why.count - pods.length} more` : ""}: ` : null, sentence(row.waits || row.line, 1_000)),
+    why.remedy ? h("p", { class: "remedy" }, sentence(why.remedy, 1_000)) : null,
     command(commandOf(row)),
     progress(row),
+    parts.length
+      ? h(
+          "details",
+          { class: "same" },
+          h("summary", null, `Same cause: ${countedKinds(parts)}`),
+          h("ul", null, parts.slice(0, MOST_PARTS).map((part) => h("li", { key: part.id }, h("span", { class: "kind" }, broken(part.kind)), " ", objectLink(part, part.namespace ? name(`${part.namespace}/`) : null, name(part.name))))),
+          parts.length > MOST_PARTS ? h("p", { class: "small" }, `${many(parts.length - MOST_PARTS, "more is", "more are")} not shown`) : null,
+        )
+      : null,
   );
 }
 
@@ -304,7 +360,7 @@ function line(row, isChild) {
       "div",
       { class: "says" },
       row.is_node ? [nodeLink(row.name, "Node page"), " "] : null,
-      row.code ? [h("b", null, broken(row.code)), ": ", clean(row.waits, 300)] : row.phase === "Progressing" || !row.desired ? clean(row.line, 300) : null,
+      row.code ? [coded(row.code), sentence(row.waits, 300)] : row.phase === "Progressing" || !row.desired ? sentence(row.line, 300) : null,
       was.length ? h("div", null, was.map((image) => name(image)), " → ", (row.images || []).map((image) => name(image))) : null,
     ),
     h("div", { class: "since" }, when(sinceOf(row))),
@@ -312,11 +368,13 @@ function line(row, isChild) {
 }
 
 /** For a chat: what needs action first, a line each. */
-function asText(title, around, rows) {
+function asText(title, around, rows, parts) {
   const lines = rows.slice(0, 50).map((row) => {
     const cause = row.code ? `: ${row.code}: ${clean(row.waits, 200)}` : "";
+    const under = parts.get(row.id);
+    const same = under ? ` (same cause: ${countedKinds(under)})` : "";
     const remedy = row.why && row.why.remedy ? `\n    → ${clean(row.why.remedy, 300)}` : "";
-    return `${iconText(row.phase)} ${row.phase} ${row.kind} ${row.namespace ? `${row.namespace}/` : ""}${row.name}${cause}${remedy}`;
+    return `${iconText(row.phase)} ${row.phase} ${row.kind} ${row.namespace ? `${row.namespace}/` : ""}${row.name}${cause}${same}${remedy}`;
   });
   const more = rows.length > 50 ? [`… and ${rows.length - 50} more`] : [];
   return [`${title}, ${around.session.cluster}, ${new Date().toISOString().slice(0, 16)}Z`, ...lines, ...more].join("\n");

@@ -15,12 +15,13 @@ export function address(values, from = new URLSearchParams()) {
 
 export const link = (values, ...children) => h("a", { href: address({ ...values }) }, ...children);
 
-export const workloadLink = (row, ...children) =>
-  h(
-    "a",
-    { class: "main-link", href: address({ page: "workload", kind: row.resource, namespace: row.namespace, name: row.name }) },
-    ...children,
-  );
+const toObject = (row) => address({ page: "workload", kind: row.resource, namespace: row.namespace, name: row.name });
+
+/** The link of a card or row, which the keys j and k walk along. */
+export const workloadLink = (row, ...children) => h("a", { class: "main-link", href: toObject(row) }, ...children);
+
+/** A link to an object beside the one that a card or row is about. */
+export const objectLink = (row, ...children) => h("a", { href: toObject(row) }, ...children);
 
 /** A node, with a link to its page. */
 export const nodeLink = (node, ...children) => h("a", { href: address({ page: "node", name: node }) }, ...(children.length ? children : [name(node)]));
@@ -35,7 +36,26 @@ export const icon = (phase) => h("span", { class: "icon", "aria-hidden": "true" 
 export const iconText = (phase) => ICONS[phase] || "?";
 
 /** The text for a missing object. While the page is loading, it is unknown whether the object is missing. */
-export const absent = (live, text) => (live.isSynced ? text : LOADING);
+export const absent = (live, text) => (live.isSynced || live.refusal ? text : LOADING);
+
+/** The state of a pod as the server names it, and the verdict whose colour and icon it has; in display order. */
+export const PHASE_OF_LOOK = { failing: "Degraded", starting: "Progressing", leaving: "Paused", ready: "Healthy", ended: "Completed" };
+const LOOKS = Object.keys(PHASE_OF_LOOK);
+export const byLook = (a, b) => LOOKS.indexOf(a.look) - LOOKS.indexOf(b.look);
+
+/** The state of an image on a node, and the verdict whose colour and icon it has. */
+export const PHASE_OF_IMAGE = { Succeeded: "Healthy", Failed: "Failed", Pulling: "Progressing" };
+
+/** A chip with the colour and icon of a verdict, and another word. */
+export const chipOf = (phase, text) => h("span", { class: `chip ${phase}` }, icon(phase), broken(text));
+
+const phone = matchMedia("(max-width: 40rem)");
+
+/** Controls that a phone folds away, so that it shows the causes first. Wider screens always show them. */
+export const foldedOnPhone = (key, title, ...children) => h("details", { key, class: "fold", open: !phone.matches }, h("summary", null, title), children);
+
+/** Call this when the width becomes that of a phone, or no longer is. */
+export const onFold = (changed) => phone.addEventListener("change", changed);
 
 export const when = (time) => (time ? h("time", { datetime: time, title: clean(time) }, age(time)) : null);
 
@@ -50,6 +70,9 @@ export function tick() {
 /** A name, an image or a code, which may break between its parts and not within a word. */
 export const name = (text, most) => h("bdi", null, parted(text, most));
 export const broken = (text, most) => h("span", { class: "w" }, parted(text, most));
+
+/** The code of a reason, before its text. */
+export const coded = (code) => [h("b", null, broken(`${code}:`)), " "];
 function parted(text, most) {
   const found = [];
   for (const part of pieces(clean(text, most))) found.push(found.length ? h("wbr") : null, part);
@@ -58,7 +81,7 @@ function parted(text, most) {
 
 /** A bar of pods: updated, ready, and where the partition stops. The text says the same. */
 export function progress(row) {
-  if (row.schedule !== undefined || row.succeeded !== undefined || row.active !== undefined || row.failed !== undefined) return done(row);
+  if (row.begun !== undefined) return done(row);
   if (row.desired === undefined && row.updated === undefined) return h("div", { class: "progress" });
   const all = Math.max(row.desired || 0, row.updated || 0, 1);
   const part = (value) => Math.round((100 * Math.min(value || 0, all)) / all);
@@ -91,9 +114,24 @@ function done(row) {
 }
 
 /** A command or a sentence: a line breaks between its words, not at the hyphens of one that fits on a line, nor between
- *  a flag and its value. */
-export const words = (text) => (text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []).map((word) => [/[-/]/.test(word) ? h("span", { class: word.length > LONG_WORD ? "" : "w" }, parted(word, 2_000)) : word, " "]);
+ *  a flag and its value; a long path of fields breaks at its dots. */
+export function words(text) {
+  const found = [];
+  let plain = "";
+  for (const word of text.match(/(?<!\S)--?\w[\w-]* (?!-)\S+|\S+/g) || []) {
+    if (!IN_PARTS.test(word)) plain += `${word} `;
+    else {
+      found.push(plain, h("span", { class: word.length > LONG_WORD ? "" : "w" }, parted(word, 2_000)));
+      plain = " ";
+    }
+  }
+  return [...found, plain];
+}
+const IN_PARTS = /[-/]|[:@_.]\w|[a-z][A-Z]/;
 const LONG_WORD = 40; // characters: a longer one begins where it is, and breaks between its parts
+
+/** A text of a cluster, as words(). */
+export const sentence = (text, most) => words(clean(text, most));
 
 async function copied(button, text, code) {
   const label = button.firstChild; // the page's own text node: a redraw would put it back beside a new one
@@ -113,7 +151,7 @@ export function command(text) {
   return h(
     "div",
     { class: "command" },
-    h("code", null, words(clean(text, 2_000))),
+    h("code", null, sentence(text, 2_000)),
     h("button", { type: "button", onclick: (event) => copied(event.currentTarget, text, event.currentTarget.previousSibling), "aria-label": `Copy: ${clean(text)}` }, "Copy"),
   );
 }

@@ -35,6 +35,10 @@ class Tally extends Map {
   }
 }
 
+/** Whether the cause of an object is also one of the causes of an object that it is a part of. */
+const isSameCause = (row, parent) =>
+  Boolean(parent.needs_action && row.why && parent.why) && (row.why.part_codes || []).some((code) => (parent.why.codes || []).includes(code));
+
 const nameOf = (kind, namespace, name) => `${kind} ${namespace}/${name}`;
 
 export class Table {
@@ -50,8 +54,7 @@ export class Table {
     this.counts = new Tally(); // of the rows that the filter keeps, by phase
     this.spaces = new Map(); // ... by namespace: a Tally by phase
     this.kept = 0; // ... how many
-    this.action = 0; // ... that need action
-    this.needing = 0; // of all rows: how many need action
+    this.needing = new Map(); // of all rows: those that need action, by id
     for (const id of source.keys()) if (view.of(id) === id) this.count(view.join(source, id), 1);
     this.listed.sort(this.order);
     this.isBuilt = true;
@@ -76,11 +79,11 @@ export class Table {
     else if (this.byName.get(named) === row) this.byName.delete(named);
     if (row.owner) this.owners.add(nameOf(row.owner_kind, row.namespace, row.owner), by);
     for (const key in present) present[key].add(row[key], by);
-    if (row.needs_action) this.needing += by;
+    if (row.needs_action && by > 0) this.needing.set(row.id, row);
+    else this.needing.delete(row.id);
     if (!view.test(row)) return;
     this.kept += by;
     this.counts.add(row.phase, by);
-    if (row.needs_action) this.action += by;
     if (row.namespace) {
       if (!this.spaces.has(row.namespace)) this.spaces.set(row.namespace, new Tally());
       const space = this.spaces.get(row.namespace);
@@ -108,6 +111,41 @@ export class Table {
       else high = middle;
     }
     return low;
+  }
+
+  /**
+   * The rows whose cause the row of another object says too, by their ids: each with the row whose card says it. That
+   * is an object that created the object, or each job that requests an image which the node does not have; `isShown`:
+   * whether a row has a card of its own, or may be folded under one.
+   */
+  folded(isShown) {
+    const parentOf = new Map();
+    for (const row of this.needing.values()) {
+      const parents = isShown(row) ? this.parentsOf(row) : [];
+      if (parents.length && parents.every((parent) => isShown(parent) && isSameCause(row, parent))) parentOf.set(row.id, parents[0]);
+    }
+    const roots = new Map();
+    for (const start of parentOf.keys()) {
+      const path = new Set();
+      let id = start;
+      while (parentOf.has(id) && !roots.has(id) && !path.has(id)) {
+        path.add(id);
+        id = parentOf.get(id).id;
+      }
+      const root = roots.get(id) || this.all.get(id); // of a circle: the one that it was entered by
+      for (const part of path) if (part !== root.id) roots.set(part, root);
+      if (path.has(root.id)) parentOf.delete(root.id);
+    }
+    return roots;
+  }
+
+  parentsOf(row) {
+    if (row.asked_by) {
+      const jobs = row.asked_by.map((id) => this.all.get(id));
+      return jobs.includes(undefined) ? [] : jobs;
+    }
+    const owner = row.owner && this.byName.get(nameOf(row.owner_kind, row.namespace, row.owner));
+    return owner ? [owner] : [];
   }
 
   /** The row that owns a row; the row itself, where others name it as their owner; null: neither. */

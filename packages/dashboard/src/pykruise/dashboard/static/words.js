@@ -24,8 +24,8 @@ const NUMBERS = new Intl.NumberFormat("en-US");
 /** 1,234. */
 export const count = (number) => NUMBERS.format(Number(number));
 
-/** 1 pod, 2 pods. */
-export const many = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+/** A number with its noun, or with its noun and verb: 1 pod, 2 pods. `plural`: if it is not the singular with an s. */
+export const many = (number, word, plural = `${word}s`) => `${count(number)} ${number === 1 ? word : plural}`;
 
 /** Where a long word may break: before a capital, after punctuation. Returns its parts. */
 export const pieces = (text) => text.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[/.:@_-])/);

@@ -2,7 +2,7 @@
 
 import { h, lazy, patch } from "./dom.js";
 import { ask } from "./net.js";
-import { absent, address, broken, chip, command, copyText, dialog, icon, iconText, name, nodeLink, progress, when, words, workloadLink } from "./parts.js";
+import { PHASE_OF_IMAGE, PHASE_OF_LOOK, absent, address, broken, byLook, chip, chipOf, coded, command, copyText, dialog, foldedOnPhone, icon, iconText, name, nodeLink, progress, sentence, when, workloadLink } from "./parts.js";
 import { compare } from "./table.js";
 import { clean, count, many } from "./words.js";
 
@@ -41,14 +41,14 @@ export function workload(live, around) {
         "div",
         { key: "columns", class: "columns" },
         h("div", { key: "why", id: "why", class: `panel ${phase}` }, causes(why, head, phase, live)),
-        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), steps(part(live, "steps"), row), images(row), squares(part(live, "pods"), live, around)),
+        h("div", { key: "how-far", class: "panel" }, h("h2", null, "How far"), progress(row), steps(part(live, "steps"), row), images(row), head.has_pods ? squares(part(live, "pods"), live, around) : null),
       ),
       h(
         "nav",
         { key: "jump", class: "jump", "aria-label": "Parts of this page" },
         PARTS.filter(([id]) => hasPart(id, live, head)).map(([id, title]) => h("a", { key: id, href: `#${id}`, onclick: (event) => jump(event, id) }, title)),
       ),
-      podList(part(live, "pods"), head, around),
+      head.has_pods ? podList(part(live, "pods"), head, around) : null,
       nodes(part(live, "nodes")),
       history(part(live, "history"), head),
       events(part(live, "events"), live),
@@ -66,7 +66,7 @@ const PARTS = [["pods", "Pods"], ["history", "Revisions"], ["events", "Events"],
 /** Whether the page of this object has that part. */
 function hasPart(id, live, head) {
   const why = part(live, "explained");
-  const known = { pods: part(live, "pods"), history: part(live, "history"), "what-if": head.what_if.length, commands: head.actions.length, yaml: head.yaml, text: why && why.text };
+  const known = { pods: head.has_pods && part(live, "pods"), history: part(live, "history"), "what-if": head.what_if.length, commands: head.actions.length, yaml: head.yaml, text: why && why.text };
   return !(id in known) || Boolean(known[id]);
 }
 
@@ -94,14 +94,17 @@ function images(row) {
 /** Steps of this OpenKruise Rollout, or of the Rollout of this workload. */
 function steps(given, row) {
   if (!given) return null;
-  const { rollout, current } = given;
+  const { rollout, workload, current } = given;
   const isOver = given.phase === "Healthy" || given.state === "Completed";
-  const text = (step) => [step.replicas ? `${clean(step.replicas)} new pods` : "", step.traffic ? `${clean(step.traffic)} of requests` : "", step.has_matches ? "requests that match" : ""].filter(Boolean).join(", ");
+  const text = (step) => [step.replicas ? (/^\d+$/.test(step.replicas) ? many(Number(step.replicas), "new pod") : `${clean(step.replicas)} of pods`) : "", step.traffic ? `${clean(step.traffic)} of requests` : "", step.has_matches ? "requests that match" : ""].filter(Boolean).join(", ");
   const after = (step) => (step.waits_for_approval ? ", then a person approves" : step.pause_s ? `, then it pauses ${step.pause_s} s` : "");
   return h(
     "div",
-    { key: "steps" },
+    { key: "steps", id: "steps-of-rollout" },
     h("h3", null, given.strategy === "blueGreen" ? "Steps of blue-green" : "Steps of the canary", row.resource === rollout.resource ? null : [": Rollout ", workloadLink(rollout, name(rollout.name))]),
+    row.resource === rollout.resource && workload.name
+      ? h("p", { class: "small" }, "Of ", broken(workload.kind), " ", workload.resource ? workloadLink(workload, name(workload.name)) : name(workload.name), ": a rollback there ends the canary.")
+      : null,
     h(
       "ol",
       { class: "steps" },
@@ -111,8 +114,8 @@ function steps(given, row) {
         return h("li", { key: step.number, class: phase, "aria-current": isHere ? "step" : false }, h("b", null, phase ? icon(phase) : null, ` ${step.number}`), h("span", null, text(step) || "no change of pods or requests", after(step), isHere && given.state ? h("b", null, `: ${clean(given.state)}`) : null));
       }),
     ),
-    given.more ? h("p", { class: "small" }, `${many(given.more, "step")} more are not shown`) : null,
-    given.message ? h("p", { class: "small" }, clean(given.message, 2_000)) : null,
+    given.more ? h("p", { class: "small" }, `${many(given.more, "more step is", "more steps are")} not shown`) : null,
+    given.message ? h("p", { class: "small" }, sentence(given.message, 2_000)) : null,
   );
 }
 
@@ -125,8 +128,8 @@ const undoCommand = (head, number) => {
 
 function causes(why, head, phase, live) {
   if (!head.is_explained) return [h("h2", null, "Why"), h("p", null, "Its conditions and events say more: explain does not know this kind.")];
-  if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? clean(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
-  if (why.remark) return [h("h2", null, "Why"), h("p", null, clean(why.remark, 2_000))];
+  if (!why) return [h("h2", null, "Why"), h("p", null, head.row.waits ? sentence(head.row.waits, 2_000) : absent(live, "The reasons name pods: you may not list them."))];
+  if (why.remark) return [h("h2", null, "Why"), h("p", null, sentence(why.remark, 2_000))];
   const isHeld = why.verdict === "done";
   const waits = (why.waits || []).map((wait, place) => {
     const shown = wait.pods.slice(0, 8);
@@ -134,12 +137,12 @@ function causes(why, head, phase, live) {
     return h(
       "li",
       null,
-      h("p", { class: "cause" }, h("b", null, broken(wait.code)), ": ", shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), more, ": "] : null, words(clean(wait.words, 2_000)), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
-      wait.remedy ? h("p", { class: "remedy" }, words(clean(wait.remedy, 2_000))) : null,
+      h("p", { class: "cause" }, coded(wait.code), shown.length ? [shown.map((pod, number) => [number ? ", " : "", name(pod)]), more, ": "] : null, sentence(wait.words, 2_000), wait.since ? [" (for ", when(wait.since), ")"] : null, wait.again ? ["; next try ", clean(wait.again)] : null),
+      wait.remedy ? h("p", { class: "remedy" }, sentence(wait.remedy, 2_000)) : null,
       place === 0 && why.rollback_to && wait.remedy && (phase === "Degraded" || phase === "Failed") && undoCommand(head, why.rollback_to) ? command(undoCommand(head, why.rollback_to)) : null,
     );
   });
-  const lines = (title, texts) => (texts && texts.length ? [h("h2", null, title), h("ul", { class: "bullets" }, texts.map((text) => h("li", null, clean(text, 2_000))))] : null);
+  const lines = (title, texts) => (texts && texts.length ? [h("h2", null, title), h("ul", { class: "bullets" }, texts.map((text) => h("li", null, sentence(text, 2_000))))] : null);
   return [
     h("h2", null, waits.length ? (isHeld ? "On hold, as configured" : "Waiting for") : "Why"),
     waits.length ? h("ul", { class: "waits" }, waits) : h("p", null, "Nothing is waited for."),
@@ -151,7 +154,6 @@ function causes(why, head, phase, live) {
 // ── pods ─────────────────────────────────────────────────────────────────────
 
 const MANY = 60;
-const LOOKS = { ready: ["✔", "ready"], starting: ["●", "starting"], failing: ["✖", "failing"], leaving: ["◌", "leaving"], ended: ["■", "ended"] };
 
 const groupTitle = (group) =>
   `${group.number ? `Revision ${group.number}` : group.revision ? "A revision that is not stored" : "Pods"}${group.revision ? ` (${clean(group.revision)})` : ""}${group.number || group.revision ? (group.is_newest ? ", new" : ", old") : ""}: ${many(group.pods.length + (group.more || 0), "pod")}`;
@@ -173,20 +175,20 @@ function squares(pods, live, around) {
       { key: group.revision || "none" },
       h("h3", null, groupTitle(group)),
       h("div", { class: `squares${isMany ? " many" : ""}`, role: "group", "aria-label": groupTitle(group) }, shown.map(({ name: pod, said, look, memo }, place) => lazy(pod, memo, () => square(pod, said, look, isMany, place > 0)))),
-      group.more ? h("p", { class: "small" }, `${many(group.more, "pod")} more are not shown`) : null,
+      group.more ? h("p", { class: "small" }, `${many(group.more, "more pod is", "more pods are")} not shown`) : null,
     );
   });
   return h(
     "div",
     { key: "squares", "data-squares": "", onkeydown: walk },
     groups,
-    pods.count ? h("p", { key: "legend", class: "legend" }, [...looksOf(pods)].map((look) => h("span", { key: look }, h("i", { class: `s-${look}`, "aria-hidden": "true" }), (LOOKS[look] || ["", look])[1]))) : h("p", null, "No pods."),
+    pods.count ? h("p", { key: "legend", class: "legend" }, [...looksOf(pods)].map((look) => h("span", { key: look }, h("i", { class: `s-${look}`, "aria-hidden": "true" }), look))) : h("p", null, "No pods."),
     { key: "lasting-detail", memo: true, make: () => h("p", { class: "detail", "aria-live": "polite" }, pods.count ? "Point at a pod, or walk with the arrow keys." : "") },
   );
 }
 
 const square = (pod, said, look, isMany, isLater) =>
-  h("button", { type: "button", class: `square s-${look}`, "data-pod": pod, "aria-label": said, tabindex: isLater ? "-1" : "0", onclick: showPod }, isMany ? null : h("span", { "aria-hidden": "true" }, (LOOKS[look] || ["?"])[0]));
+  h("button", { type: "button", class: `square s-${look}`, "data-pod": pod, "aria-label": said, tabindex: isLater ? "-1" : "0", onclick: showPod }, isMany ? null : h("span", { "aria-hidden": "true" }, iconText(PHASE_OF_LOOK[look])));
 
 const looksOf = (pods) => new Set(pods.groups.flatMap((group) => group.pods.map((pod) => pod.look)));
 
@@ -236,7 +238,6 @@ function showPod(event) {
 }
 
 const LISTED = 50;
-const RANK = { failing: 0, starting: 1, leaving: 2, ready: 3, ended: 4 };
 
 const isAllListed = (around) => around.query.get("pods") === "all";
 
@@ -249,7 +250,7 @@ function podsLeft(pods, around) {
 const inOrder = (isPerNode) =>
   once((pods) => {
     const all = pods.groups.flatMap((group) => group.pods.map((pod) => ({ ...pod, number: group.number })));
-    all.sort((a, b) => RANK[a.look] - RANK[b.look] || (isPerNode ? compare(a.node || "", b.node || "") : 0) || compare(a.name, b.name));
+    all.sort((a, b) => byLook(a, b) || (isPerNode ? compare(a.node || "", b.node || "") : 0) || compare(a.name, b.name));
     return all.map((pod) => ({ pod, memo: JSON.stringify(pod) }));
   });
 const ORDERS = { node: inOrder(true), name: inOrder(false) };
@@ -262,13 +263,11 @@ function podList(pods, head, around) {
   return h(
     "section",
     { key: "pods", id: "pods" },
-    h("h2", null, `Pods: ${many(pods.count, "pod")}`),
+    h("h2", null, `Pods: ${count(pods.count)}`),
     shown.length ? h("ul", { class: "pods" }, shown.map(({ pod, memo }) => lazy(`${pod.namespace}/${pod.name}`, memo, () => podItem(pod)))) : h("p", null, "No pods."),
     all.length > listed.length ? h("p", null, h("a", { href: address({ pods: "all" }, around.query) }, `Show all ${count(all.length)}`)) : null,
   );
 }
-
-const PHASE_OF_LOOK = { failing: "Degraded", starting: "Progressing", leaving: "Paused", ready: "Healthy", ended: "Completed" };
 
 function podItem(pod) {
   return h(
@@ -277,11 +276,11 @@ function podItem(pod) {
     h(
       "div",
       { class: "top" },
-      h("span", { class: `chip ${PHASE_OF_LOOK[pod.look]}` }, icon(PHASE_OF_LOOK[pod.look]), h("span", null, broken(pod.state))),
+      chipOf(PHASE_OF_LOOK[pod.look], pod.state),
       h("b", null, name(pod.name)),
       h("span", { class: "small" }, `${pod.ready} ready`, pod.restarts ? `, ${many(pod.restarts, "restart")}` : "", pod.number ? `, revision ${pod.number}` : "", pod.subset ? `, subset ${clean(pod.subset)}` : "", pod.node ? [", on ", nodeLink(pod.node)] : null, ", ", when(pod.created)),
     ),
-    pod.why ? h("p", { class: "cause" }, pod.code ? [h("b", null, broken(pod.code)), ": "] : null, clean(pod.why, 2_000)) : null,
+    pod.why ? h("p", { class: "cause" }, pod.code ? coded(pod.code) : null, sentence(pod.why, 2_000)) : null,
     pod.ended ? h("p", { class: "small" }, `Container ${clean(pod.container)} ended: ${clean(pod.ended)}`) : null,
     pod.last ? h("pre", null, clean(pod.last, 2_000)) : null,
     h("details", { ontoggle: (event) => event.currentTarget.open && patch(event.currentTarget.querySelector(".commands"), podCommands(pod)) }, h("summary", { class: "small" }, "Log, shell"), lasting("div", "commands")),
@@ -305,7 +304,7 @@ function nodes(given) {
     "section",
     { key: "nodes", id: "nodes" },
     h("h2", null, "Nodes"),
-    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, nodeLink(row.node)), h("span", null, clean(row.phase)), h("span", null, clean(row.message || "", 2_000)), h("span", { class: "since" }, `${row.progress}%`)))),
+    h("ul", { class: "table" }, given.nodes.map((row) => h("li", { key: row.node }, h("b", null, nodeLink(row.node)), h("span", null, chipOf(PHASE_OF_IMAGE[row.phase] || "Progressing", row.phase)), h("span", null, sentence(row.message || "", 2_000)), h("span", { class: "since" }, clean(row.progress))))),
   );
 }
 
@@ -315,7 +314,7 @@ function conditions(head) {
     { key: "conditions", id: "conditions" },
     h("h2", null, "Conditions"),
     head.conditions.length
-      ? h("ul", { class: "table" }, head.conditions.map((row) => h("li", { key: row.type }, h("b", null, broken(row.type)), h("span", null, clean(row.status)), h("span", null, row.reason ? [h("b", null, broken(row.reason)), ": "] : null, clean(row.message || "", 2_000)), h("span", { class: "since" }, when(row.since)))))
+      ? h("ul", { class: "table" }, head.conditions.map((row) => h("li", { key: row.type }, h("b", null, broken(row.type)), h("span", null, clean(row.status)), h("span", null, row.reason ? (row.message ? coded(row.reason) : h("b", null, broken(row.reason))) : null, sentence(row.message || "", 2_000)), h("span", { class: "since" }, when(row.since)))))
       : h("p", null, "It has none."),
   );
 }
@@ -328,11 +327,11 @@ function events(given, live) {
     h("h2", null, "Events, the newest first"),
     given.problem ? h("p", { class: "note" }, `They could not be read: ${clean(given.problem, 1_000)}`) : null,
     given.events.length
-      ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, h("b", null, broken(row.reason)), ": ", clean(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${row.count} times)`) : null))))
+      ? h("ol", { class: "timeline" }, given.events.map((row) => h("li", { class: row.type }, h("span", { class: "since" }, when(row.last)), h("span", null, row.type === "Warning" ? h("span", { class: "unseen" }, "Warning: ") : null, coded(row.reason), sentence(row.message, 2_000), row.count > 1 ? h("span", { class: "small" }, ` (${many(row.count, "time")})`) : null))))
       : given.problem
         ? null
         : h("p", null, "None: the API server keeps events for an hour."),
-    given.more ? h("p", { class: "small" }, `${many(given.more, "event")} more are not shown`) : null,
+    given.more ? h("p", { class: "small" }, `${many(given.more, "more event is", "more events are")} not shown`) : null,
   );
 }
 
@@ -347,7 +346,7 @@ function history(given, head) {
         "details",
         { key: row.name, open: row.is_newest },
         h("summary", null, h("h3", { class: "inline" }, `Revision ${row.number}${row.is_newest ? ", the newest" : ""}`), row.cause ? ` ${clean(row.cause)}` : "", " ", when(row.created)),
-        (row.changes || []).length ? h("ul", { class: "changes" }, row.changes.map((text) => h("li", null, h("code", null, clean(text, 2_000))))) : h("p", { class: "small" }, "The first revision that is stored, or no difference."),
+        (row.changes || []).length ? h("ul", { class: "changes" }, row.changes.map((text) => h("li", null, h("code", null, sentence(text, 2_000))))) : h("p", { class: "small" }, "The first revision that is stored, or no difference."),
         row.is_newest ? null : command(undoCommand(head, row.number) || `kubectl kruise rollout history ${head.row.resource}/${head.row.name} --revision=${row.number}`),
       ),
     ),
@@ -421,11 +420,8 @@ const may = new Map();
 function actionRow(head, live, around) {
   if (!around.session.has_actions || !head.actions.length) return null;
   if (!allowed(head.row, around)) return h("p", { key: "actions", class: "small" }, "There are no buttons: you may not change this object, or that is not known yet.");
-  return h(
-    "div",
-    { key: "actions", id: "actions", class: "actions", role: "group", "aria-label": "Actions" },
-    head.actions.map((action) => h("button", { key: action.id, type: "button", onclick: () => askFirst(action, head, live) }, `${clean(action.title)} …`)),
-  );
+  const buttons = head.actions.map((action) => h("button", { key: action.id, type: "button", onclick: () => askFirst(action, head, live) }, `${clean(action.title)} …`));
+  return foldedOnPhone("actions", "Actions", h("div", { id: "actions", class: "actions", role: "group", "aria-label": "Actions" }, buttons));
 }
 
 /** The question before an action: values, what would change, what would happen; nothing is written before the last button. */
@@ -454,7 +450,7 @@ function askFirst(action, head, live) {
       { key: "answer", class: "answer" },
       question.code ? h("p", { class: "error" }, clean(question.said, 4_000)) : null,
       h("h3", null, question.diff.length ? "It would change" : "It would change nothing"),
-      h("div", { class: "diff" }, question.diff.map((text) => h("code", null, clean(text, 1_000)))),
+      h("div", { class: "diff" }, question.diff.map((text) => h("code", null, sentence(text, 1_000)))),
       question.plan.length ? [h("h3", null, `What would happen (${many(question.pods, "pod")})`), h("pre", null, question.plan.map((text) => clean(text, 1_000)).join("\n"))] : null,
       command(question.command),
       question.ticket

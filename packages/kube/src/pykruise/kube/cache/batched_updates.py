@@ -23,6 +23,7 @@ import msgspec
 
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 
 __all__ = [
     "ATTEMPTS",
@@ -227,9 +228,8 @@ class BatchedUpdates(Generic[V, R, C]):
             queue.waiting[:0] = [element for element in batch if not self._is_exhausted(element)]
             batch = [element for element in batch if self._is_exhausted(element)]
             for item in batch:
-                text = (
-                    f"{self._ledger.kind} {view.key} was changed by others {item.attempts} times; try again"
-                )
+                times = counted(item.attempts, "time")
+                text = f"{self._ledger.kind} {view.key} was changed by others {times}; try again"
                 item.error = ContendedError(text)
         except Exception as error:
             _set_errors(batch, error)

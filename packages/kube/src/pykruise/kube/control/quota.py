@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pykruise.kube.values.counts import counted
+
 __all__ = ["FullError", "Quota"]
 
 
@@ -32,9 +34,9 @@ class Quota:
     def place(self, key: str) -> Iterator[None]:
         """Take a place while the block runs. Raises FullError."""
         if self._taken[key] >= self._most_of_one:
-            raise FullError(f"{self._most_of_one} of {key} are under way")
+            raise FullError(f"{self._most_of_one} of {key} under way")
         if self._taken.total() >= self._most:
-            raise FullError(f"{self._most} are under way")
+            raise FullError(f"{counted(self._most, 'is', 'are')} under way")
         self._taken[key] += 1
         try:
             yield

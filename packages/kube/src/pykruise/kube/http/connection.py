@@ -25,6 +25,7 @@ from pykruise.kube.errors import UnreachableError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.http.heads import LINE_END, field_lines, length_line, request_line
 from pykruise.kube.http.proxy import ProxyAddress, open_tunnel
+from pykruise.kube.values.counts import counted
 
 __all__ = [
     "BROKEN",
@@ -129,7 +130,7 @@ class TooLargeError(Exception):
     """Something is larger than its limit; the text names it and the limit."""
 
     def __init__(self, part: str, most: int) -> None:
-        super().__init__(f"{part} has more than {most} bytes")
+        super().__init__(f"{part} has more than {counted(most, 'byte')}")
 
 
 class HttpConnection(asyncio.BufferedProtocol):

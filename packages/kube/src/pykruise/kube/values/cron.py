@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from pykruise.kube.clock import LAST, Instant, within_calendar
+from pykruise.kube.values.counts import counted
 
 __all__ = [
     "Every",
@@ -260,5 +261,5 @@ def _parse_number(text: str, names: Mapping[str, int] | None) -> int:
             f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
         )
     if len(text) > _LONGEST_NUMBER:
-        raise ScheduleError(f"a number of {len(text)} digits is out of range")
+        raise ScheduleError(f"a number of {counted(len(text), 'digit')} is out of range")
     return int(text)

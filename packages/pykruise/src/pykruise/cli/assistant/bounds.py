@@ -7,6 +7,8 @@ Pure.
 
 from typing import Any, Final
 
+from pykruise.kube.values.counts import counted
+
 MOST_ITEMS: Final = 50
 """Maximum number of items of a list."""
 MOST_CHARACTERS: Final = 4_000
@@ -45,4 +47,6 @@ def _omitted(value: Any) -> int:
 
 def shortened_text(text: str, limit: int = MOST_CHARACTERS) -> str:
     """The text, cut after `limit` characters."""
-    return text if len(text) <= limit else f"{text[:limit]}… and {len(text) - limit} more characters"
+    return (
+        text if len(text) <= limit else f"{text[:limit]}… and {counted(len(text) - limit, 'more character')}"
+    )

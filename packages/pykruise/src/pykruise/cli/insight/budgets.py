@@ -16,6 +16,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, Resource
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
@@ -49,7 +50,7 @@ def says_disruption_budget(budget: Document) -> str:
     status: Mapping[str, int] = budget.get("status") or {}
     healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     allowed = status.get("disruptionsAllowed", 0)
-    counts = f"{healthy} of its pods are healthy, {desired} must be"
+    counts = f"{counted(healthy, 'of its pods is', 'of its pods are')} healthy, {desired} must be"
     name = budget["metadata"]["name"]
     return f"PodDisruptionBudget {name} has to allow evictions too, and allows {allowed} now: {counts}"
 
@@ -74,8 +75,8 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         )
         for name, wanted, left in result:
             yield (
-                f"PodDisruptionBudget {name} wants {wanted} available, and {left} are left at times: "
-                "it does not block managers, but drains wait meanwhile"
+                f"PodDisruptionBudget {name} wants {wanted} available, and {counted(left, 'is', 'are')} left "
+                "at times: it does not block managers, but drains wait meanwhile"
             )
     for entry in budgets.unavailable:
         name = str(entry["metadata"]["name"])
@@ -89,8 +90,8 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         )
         for name, wanted, left in result:
             yield (
-                f"PodUnavailableBudget {name} wants {wanted} available, and {left} are left at times: "
-                "a webhook that checks it refuses disruptions below that"
+                f"PodUnavailableBudget {name} wants {wanted} available, and {counted(left, 'is', 'are')} left "
+                "at times: a webhook that checks it refuses disruptions below that"
             )
 
 

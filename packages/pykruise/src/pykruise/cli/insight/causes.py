@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.pods.corrections import IN_TEMPLATE, Correction
 from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue, unready_containers
 from pykruise.pods.lifecycle.states import Lifecycle
@@ -164,7 +165,7 @@ def _explain_failure(given: WaitCause, pod: Document, correction: Correction) ->
                 given,
                 code=Code.CONTAINER_FAILS,
                 words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
-                f"{container.get('restartCount', 0)} restarts",
+                f"{counted(container.get('restartCount', 0), 'restart')}",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
                 remedy=f"read its log (kubectl logs -c {name} --previous), {correction.whole}",
                 container=str(name),

@@ -40,6 +40,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
+from pykruise.kube.values.counts import counted
 from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.corrections import OF_THE_WORKLOAD
@@ -166,9 +167,10 @@ def _describe_budget(computed: ComputedBudget | None) -> str:
         status["desiredAvailable"],
         status["currentAvailable"],
     )
+    serving = f"{current} of {counted(total, 'pod serves', 'pods serve')}"
     if desired == 0:
-        return f"{current} of {total} pods serve, and none must: everything is allowed"
-    return f"{current} of {total} pods serve, {desired} must: {_may_go(status['unavailableAllowed'])}"
+        return f"{serving}, and none must: everything is allowed"
+    return f"{serving}, {desired} must: {_may_go(status['unavailableAllowed'])}"
 
 
 def _may_go(count: int) -> str:
@@ -253,9 +255,9 @@ def _free_again_lines(snapshot: BudgetSnapshot, computed: ComputedBudget | None)
     lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
     if computed.status["desiredAvailable"] >= len(snapshot.pods):
         desired = computed.status["desiredAvailable"]
-        yield f"none may be disrupted as long as {desired} of {len(snapshot.pods)} pods must serve"
+        yield f"none may be disrupted as long as {desired} of {counted(len(snapshot.pods), 'pod')} must serve"
     else:
-        pods = "1 more pod serves" if lacking == 1 else f"{lacking} more pods serve"
+        pods = counted(lacking, "more pod serves", "more pods serve")
         yield f"the next pod may be disrupted when {pods}"
 
 

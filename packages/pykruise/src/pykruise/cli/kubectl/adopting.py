@@ -375,7 +375,7 @@ async def _wait_until_adopted(session: Session, move: _Move, uid: str) -> None:
         there = [pod for pod in await pods_of(session, info) if pod["metadata"]["uid"] in uids]
         if all(is_controlled_by(entry, uid) for entry in there):
             if not is_warned:
-                session.say(f"{len(there)} of {len(uids)} pods adopted")
+                session.say(f"{len(there)} of {counted(len(uids), 'pod')} adopted")
                 is_warned = True
             status = document.get("status") or {}
             is_observed = status.get("observedGeneration") == document["metadata"].get("generation")

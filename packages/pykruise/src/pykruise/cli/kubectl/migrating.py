@@ -243,7 +243,9 @@ async def _move_replicas(session: Session, resource: Resource, deployment: Docum
             f" --replicas={first_source} -n {namespace} && kubectl kruise scale"
             f" clonesets.apps.kruise.io/{target} --replicas={first_target} -n {namespace}"
         ) from error
-    session.say(f"Successfully migrated {wanted} replicas from Deployment/{source} to CloneSet/{target}")
+    session.say(
+        f"Successfully migrated {counted(wanted, 'replica')} from Deployment/{source} to CloneSet/{target}"
+    )
     return []
 
 

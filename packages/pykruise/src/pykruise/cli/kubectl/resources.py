@@ -21,6 +21,7 @@ from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.near_misses import hint
 
 Error = KubeError | CommandError
@@ -73,7 +74,9 @@ class SelectedObjects(msgspec.Struct, frozen=True, kw_only=True):
         if self.errors:
             raise self.errors[0]
         if len(self.infos) != 1:
-            raise KubectlError(f"exactly one resource is required here, {len(self.infos)} were given")
+            raise KubectlError(
+                f"exactly one resource is required here, {counted(len(self.infos), 'was', 'were')} given"
+            )
         return self.infos[0]
 
 

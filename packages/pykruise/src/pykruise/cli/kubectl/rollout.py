@@ -29,6 +29,7 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.go_text import quoted
 from pykruise.plans.shown import Shown
 
@@ -417,7 +418,9 @@ def fast_step(document: Document) -> tuple[str, int]:
         raise KubectlError("rollout is not in progressing")
     current = status[field].get("currentStepIndex", 0)
     if current > len(steps):
-        raise KubectlError(f"current step {current} is beyond the {len(steps)} steps of the strategy")
+        raise KubectlError(
+            f"current step {current} is beyond the {counted(len(steps), 'step')} of the strategy"
+        )
     if current <= 1:
         raise KubectlError("rollout is already at the first step")
     best, best_share = 0, -1.0

@@ -12,6 +12,7 @@ from pykruise.kinds.advancedcronjob.plan import begins_at, correction_of, schedu
 from pykruise.kinds.advancedcronjob.snapshot import AdvancedCronJobSnapshot, is_readable
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
 from pykruise.plans.insight import ClockInsight, InsightChild
 
@@ -21,7 +22,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""
-    return f"{len(active)} active {kind}s{names}; {f'last due {last}' if last else 'has not run yet'}"
+    return f"{counted(len(active), f'active {kind}')}{names}; {f'last due {last}' if last else 'has not run yet'}"
 
 
 def ticks(snapshot: AdvancedCronJobSnapshot, until: Instant) -> Iterator[Instant]:

@@ -201,7 +201,7 @@ def _plan_before_end(
         if len(now) < len(decision.start)
         else _find_requeue_s(snapshot, targets, decision),
         waiting=waiting_for(
-            decision, nothing_fits=_NO_NODE, what="{} pods", obstacles=_find_obstacles(snapshot, targets)
+            decision, nothing_fits=_NO_NODE, running=_pods_have, obstacles=_find_obstacles(snapshot, targets)
         ),
         skipped=_list_skipped_pods(snapshot, targets),
         skipped_nodes=_list_skipped_nodes(targets, decision),
@@ -371,7 +371,8 @@ def _list_skipped_pods(snapshot: ReadableBroadcastJob, targets: BroadcastJobTarg
     for target in targets.targets:
         if target.state is TargetState.FAILING and target.is_wanted:
             pod = targets.pods[target.name]
-            message = f"its containers restarted {restarts_of(pod)} times, beyond restartLimit: it has failed"
+            times = counted(restarts_of(pod), "time")
+            message = f"its containers restarted {times}, beyond restartLimit: it has failed"
             pods[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
     return pods
 
@@ -383,3 +384,7 @@ def _list_skipped_nodes(targets: BroadcastJobTargets, decision: FanOutDecision) 
 
 def _list_held_nodes(decision: FanOutDecision) -> dict[str, Reason]:
     return {name: HELD[hold] for name, hold in decision.waiting.items()}
+
+
+def _pods_have(count: int) -> str:
+    return counted(count, "pod has", "pods have")

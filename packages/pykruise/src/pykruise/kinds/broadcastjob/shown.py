@@ -6,6 +6,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Count, Is, Phase, PhaseRules, Progress, ProgressCounts, When
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
@@ -14,12 +15,12 @@ from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
 def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"broadcastjob {quoted(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
-        return f"{name} failed: {progress.failed} of {progress.wanted} pods failed"
+        return f"{name} failed: {progress.failed} of {counted(progress.wanted, 'pod')} failed"
     if progress.phase is Phase.COMPLETED:
         return f"{name} complete: {progress.succeeded} succeeded, {progress.failed} failed"
     counts = (
-        f"{progress.succeeded} of {progress.wanted} pods have succeeded, {progress.active} are active,"
-        f" {progress.failed} failed..."
+        f"{progress.succeeded} of {counted(progress.wanted, 'pod has', 'pods have')} succeeded, "
+        f"{progress.active} active, {progress.failed} failed..."
     )
     return f"Waiting for {name} to complete: {counts}"
 

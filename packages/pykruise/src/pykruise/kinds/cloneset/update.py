@@ -19,6 +19,7 @@ from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.status import resize_refused_since
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, numbers_if_deleted
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.counts import counted
 from pykruise.plans.failed_resizes import is_resize, overdue_refusals
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
@@ -277,7 +278,9 @@ def _spend_budgets(ws: CloneSetWorkingSet, spends: Spends, touched: Collection[s
             subresource="status",
             unchanged=True,
         )
-        step = Step(action=action, because=f"{len(begun)} of its pods are updated")
+        step = Step(
+            action=action, because=f"{counted(len(begun), 'of its pods is', 'of its pods are')} updated"
+        )
         chains.append(Chain(subject=f"budget {name}", steps=(step,)))
     return stage_of(Purpose.SPEND_BUDGETS, chains)
 

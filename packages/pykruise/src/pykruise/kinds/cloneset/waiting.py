@@ -115,7 +115,7 @@ def _reason_of_missing(
 def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     """Reason when all desired pods exist and are available, but not all have the newest template."""
     old = ws.old
-    count = f"{len(old)} of {len(ws.pods)} pods are of an older template"
+    count = f"{len(old)} of {counted(len(ws.pods), 'pod is', 'pods are')} of an older template"
     held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held

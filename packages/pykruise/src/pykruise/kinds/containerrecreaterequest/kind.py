@@ -25,6 +25,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.schemas.crds import Column
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
@@ -73,7 +74,7 @@ def _headline_of(status: Mapping[str, Any]) -> str:
     done = sum(state.get("phase") == "Succeeded" for state in states)
     phase, message = status.get("phase") or "not begun", status.get("message")
     waiting = [state.get("name", "") for state in states if state.get("phase") == "Recreating"]
-    said = [f"{phase}: {done} of {len(states)} containers are recreated"]
+    said = [f"{phase}: {done} of {counted(len(states), 'container is', 'containers are')} recreated"]
     if waiting and not status.get("completionTime"):
         said.append(f"{', '.join(waiting)} must be ready and have run for minStartedSeconds")
     return "; ".join([*said, message] if message else said)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import get_path
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import (
     Is,
@@ -34,7 +35,7 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
         bad = [state for state in states if state.get("phase") == "Failed"]
         words = "; ".join(f"{item.get('name')}: {item.get('message') or 'failed'}" for item in bad)
         return words or progress.details or "the request failed"
-    counts = f"{progress.succeeded} of {progress.wanted} containers are recreated"
+    counts = f"{progress.succeeded} of {counted(progress.wanted, 'container is', 'containers are')} recreated"
     return (
         f"{name} complete: {counts}" if progress.is_done else f"Waiting for {name} to complete: {counts}..."
     )

@@ -195,7 +195,7 @@ def _describe_starting(ws: DaemonSetWorkingSet) -> str:
         if state.place is Place.RUN
         and not ws.is_available(state.pods[0])  # the node has at least one pod: no node lacks one here
     )
-    return f"pods of {count} of {ws.limits.desired} nodes are starting"
+    return f"pods of {count} of {counted(ws.limits.desired, 'node')} are starting"
 
 
 # Nodes
@@ -208,7 +208,7 @@ def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason
         for state in ws.nodes
         if state.place is Place.RUN and all(pod.is_deleting for pod in state.pods)
     ]
-    count = f"{len(missing)} of {ws.limits.desired} nodes have no pod"
+    count = f"{len(missing)} of {counted(ws.limits.desired, 'node has', 'nodes have')} no pod"
     if missing and all(_is_kept(skipped_nodes.get(node)) for node in missing):
         return Reason(
             Code.PARTITIONED_SCALING,

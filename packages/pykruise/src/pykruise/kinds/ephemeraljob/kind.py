@@ -19,6 +19,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
 from pykruise.kube.schemas.crds import Column, Version
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
@@ -68,7 +69,7 @@ def _is_alike(old: PodView, new: PodView) -> bool:
 
 def _headline_of(status: Mapping[str, Any]) -> str:
     succeeded, failed, match = (status.get(name, 0) for name in ("succeeded", "failed", "match"))
-    return f"{status.get('phase') or 'not started'}: of {match} pods {succeeded} succeeded, {failed} failed"
+    return f"{status.get('phase') or 'not started'}: of {counted(match, 'pod')} {succeeded} succeeded, {failed} failed"
 
 
 _STORED: Final = StoredSpec(

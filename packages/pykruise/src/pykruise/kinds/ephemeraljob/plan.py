@@ -20,6 +20,7 @@ from pykruise.kinds.ephemeraljob.status import EphemeralJobTally, document_of, s
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.values.counts import counted
 from pykruise.plans.phases import MOST_AT_ONCE, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
@@ -254,7 +255,7 @@ def _find_waiting(
         remedy = "name a container in spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
     nothing_fits = _ALL_TAKEN if snapshot.pods else _NO_PODS
-    return waiting_for(decision, nothing_fits=nothing_fits, what="containers in {} pods", obstacles=obstacles)
+    return waiting_for(decision, nothing_fits=nothing_fits, running=_containers_have, obstacles=obstacles)
 
 
 def _inject_containers(job: EphemeralJobView, pod: PodView) -> Chain:
@@ -284,3 +285,7 @@ def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
     )
     step = Step(action=patch, because="the job is deleted; its ephemeral containers stay in the pods")
     return (Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),)
+
+
+def _containers_have(count: int) -> str:
+    return f"containers in {counted(count, 'pod')} have"

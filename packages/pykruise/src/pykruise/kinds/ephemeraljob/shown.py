@@ -26,7 +26,7 @@ SHOWN: Final = Shown(
             succeeded=Count("status.succeeded"),
             failed=Count("status.failed"),
         ),
-        details="{succeeded} of {wanted} pods",
+        details="pods: {succeeded} of {wanted}",
     ),
     columns=(
         Cell("PHASE", "status.phase", "-"),

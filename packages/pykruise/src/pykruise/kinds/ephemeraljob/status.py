@@ -14,6 +14,7 @@ from pykruise.kinds.ephemeraljob.types import EphemeralJobStatus
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.types import JobCondition
+from pykruise.kube.values.counts import counted
 
 _COUNTS: Final = ("match", "running", "succeeded", "waiting", "failed")
 DEADLINE: Final = "DeadlineExceeded"
@@ -51,9 +52,15 @@ def status_of(
     elif is_late:
         said.append(("JobFailed", DEADLINE, "the job was active longer than its deadline"))
     elif phase == "Failed":
-        said.append(("JobFailed", "JobFailed", f"containers failed in {tally.failed} of {tally.match} pods"))
+        said.append(
+            (
+                "JobFailed",
+                "JobFailed",
+                f"containers failed in {tally.failed} of {counted(tally.match, 'pod')}",
+            )
+        )
     elif tally.failed:
-        said.append(("JobFailed", "CreateFailed", f"containers failed in {tally.failed} pods"))
+        said.append(("JobFailed", "CreateFailed", f"containers failed in {counted(tally.failed, 'pod')}"))
     if has_containers and not tally.match:
         said.append(("MatchedEmpty", "MatchEmpty", "no pod matches the selector"))
     ends = phase in ("Succeeded", "Failed")

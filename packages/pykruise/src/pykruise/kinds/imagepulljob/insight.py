@@ -18,7 +18,8 @@ def headline_of(status: Mapping[str, Any]) -> str:
     )
     nodes = counted(desired, "node")
     said = status.get("message") or "not started"
-    return f"{said}: of {nodes} {succeeded} have the image, {failed} failed, {active} pull it"
+    counts = f"{counted(succeeded, 'has', 'have')} the image, {failed} failed, {counted(active, 'pulls', 'pull')} it"
+    return f"{said}: of {nodes} {counts}"
 
 
 INSIGHT: Final = Insight(

@@ -229,7 +229,7 @@ def _how_it_ended(job: PullJobView, *, is_to_go: bool) -> Reason | None:
     if not job.status.desired:
         return Reason(Code.NOTHING_SELECTED, f"it has ended without a node: {_NOTHING}", _SELECT)
     if job.status.failed:
-        message = f"it has failed on {job.status.failed} of {job.status.desired} nodes"
+        message = f"it has failed on {job.status.failed} of {counted(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
     return Reason(Code.JOB_OVER, "the job is over") if is_to_go else None
 

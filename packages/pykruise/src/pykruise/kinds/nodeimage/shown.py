@@ -20,10 +20,14 @@ SHOWN: Final = Shown(
     progress=PhaseRules(
         rules=(
             When(
-                phase=Phase.DEGRADED, all=(Positive(_FAILED),), details="{failed} images could not be pulled"
+                phase=Phase.DEGRADED,
+                all=(Positive(_FAILED),),
+                details="images that could not be pulled: {failed}",
             ),
             When(
-                phase=Phase.PROGRESSING, all=(Positive(_PULLING),), details="{active} images are being pulled"
+                phase=Phase.PROGRESSING,
+                all=(Positive(_PULLING),),
+                details="images that are being pulled: {active}",
             ),
             When(
                 phase=Phase.PROGRESSING,

@@ -18,7 +18,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
         for pod in status.get("podProbeStatuses") or ()
         for state in pod.get("probeStates") or ()
     )
-    return f"probes: {states[SUCCEEDED]} succeed, {states[FAILED]} fail, {states[UNKNOWN]} are unknown"
+    return f"probes: {states[SUCCEEDED]} succeeded, {states[FAILED]} failed, {states[UNKNOWN]} unknown"
 
 
 INSIGHT: Final = Insight(containers=(), headline=headline_of, has_observed_generation=False)

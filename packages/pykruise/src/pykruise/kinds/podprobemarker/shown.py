@@ -16,7 +16,7 @@ SHOWN: Final = Shown(
             When(phase=Phase.DEGRADED, all=(Zero(Count("status.matchedPods")),), details="it selects no pod"),
         ),
         counts=ProgressCounts(wanted=Count("status.matchedPods")),
-        details="{wanted} pods are checked",
+        details="pods that are checked: {wanted}",
     ),
     columns=(Cell("TARGETS", "status.matchedPods"), Cell("PROBES", Items("spec.probes"))),
 )

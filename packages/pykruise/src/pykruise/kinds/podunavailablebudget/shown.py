@@ -20,13 +20,13 @@ SHOWN: Final = Shown(
             When(
                 phase=Phase.PROGRESSING,
                 all=(Less(_AVAILABLE, _WANTED),),
-                details="{available} of {wanted} pods available",
+                details="pods available: {available} of {wanted}",
             ),
         ),
         counts=ProgressCounts(
             wanted=_WANTED, available=_AVAILABLE, active=Count("status.unavailableAllowed")
         ),
-        details="{available} of {wanted} pods available, {active} may become unavailable",
+        details="pods available: {available} of {wanted}, {active} may become unavailable",
     ),
     columns=(
         Cell("MAXUNAVAILABLE", "spec.maxUnavailable", "-"),

@@ -21,7 +21,7 @@ SHOWN: Final = Shown(
             When(phase=Phase.PROGRESSING, all=(Less(_SUCCEEDED, _WANTED),)),
         ),
         counts=ProgressCounts(wanted=_WANTED, succeeded=_SUCCEEDED, failed=_FAILED),
-        details="{succeeded} of {wanted} namespaces",
+        details="namespaces: {succeeded} of {wanted}",
     ),
     columns=(
         Cell("TARGETS", "status.desired"),

@@ -19,6 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.kube.values.counts import counted
 from pykruise.plans.ownership import delete_revision
 from pykruise.plans.phases import stage_of
 from pykruise.plans.purposes import Purpose
@@ -134,7 +135,9 @@ def truncate_history(snapshot: ReadableSidecarSet, present: StoredRevision) -> t
     if (choice := spec.revision_choice) is not None:
         wanted = find_revision(choice, snapshot.revisions, sidecarset=snapshot.sidecarset.name)
         in_use |= {wanted.name} if wanted is not None else set()
-    because = f"more than {max(limit, 1)} revisions are kept, and no pod uses this one"
+    because = (
+        f"more than {counted(max(limit, 1), 'revision is', 'revisions are')} kept, and no pod uses this one"
+    )
     old = to_remove(snapshot.revisions, in_use=in_use, limit=limit)
     chains = (delete_revision(revision, because) for revision in old)
     return stage_of(Purpose.TRUNCATE_REVISIONS, chains, is_optional=True)

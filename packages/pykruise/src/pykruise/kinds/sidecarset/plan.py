@@ -28,6 +28,7 @@ from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade
 from pykruise.kinds.sidecarset.upgrade_choice import ChosenPods, choose
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.counts import counted
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
@@ -121,7 +122,7 @@ def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reaso
     old = [pod for pod in pods if not pod.is_updated]
     held = [(pod, reason) for pod in old if (reason := skipped.get(pod.label)) is not None]
     stuck = [(pod, reason) for pod, reason in held if reason.code not in AT_REST]
-    count = f"{len(old)} of {len(pods)} pods have older sidecars"
+    count = f"{len(old)} of {counted(len(pods), 'pod has', 'pods have')} older sidecars"
     if stuck:
         pod, reason = min(stuck, key=lambda pair: (rank_of(pair[1].code), pair[0].label))
         return Reason(reason.code, f"{count}; pod {pod.label} {reason.message}", reason.remedy)
@@ -129,7 +130,7 @@ def _find_waiting_reason(pods: Sequence[ManagedPod], skipped: Mapping[str, Reaso
         return Reason(Code.UPDATING, f"{count} and are being upgraded")
     restarting = sum(pod.is_updated and not pod.is_consistent for pod in pods)
     if restarting:
-        return Reason(Code.UPDATING_IN_PLACE, f"sidecars of {restarting} pods are being restarted")
+        return Reason(Code.UPDATING_IN_PLACE, f"sidecars of {counted(restarting, 'pod')} are being restarted")
     if held:
         reason = min((reason for _, reason in held), key=lambda reason: rank_of(reason.code))
         return Reason(reason.code, f"{count}: {reason.message}", reason.remedy)

@@ -177,7 +177,7 @@ def _reason_of_updates(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     old = [pod for pod in ws.slot_pods if not ws.is_updated(pod)]
     if not old:
         return Reason(Code.CLAIMS_GROW, "claims are smaller than their templates and about to grow")
-    count = f"{len(old)} of {len(ws.slots)} pods are of an older template"
+    count = f"{len(old)} of {counted(len(ws.slots), 'pod is', 'pods are')} of an older template"
     held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.go_text import excerpt
 
 _PERCENT: Final = re.compile(r"[0-9]{1,3}%", re.ASCII)
@@ -117,9 +118,11 @@ def _divide_replicas(shares: Sequence[SubsetShare], replicas: int | None) -> dic
     if _is_whole(shares):
         return _divide_by_fractions(shares, replicas)
     if total > replicas:
-        raise AllocationError(f"subsets have {total} replicas, and spec.replicas is {replicas}")
+        raise AllocationError(f"subsets have {counted(total, 'replica')}, and spec.replicas is {replicas}")
     if shares and not others and total < replicas:
-        raise AllocationError(f"all subsets together have {total} replicas, and spec.replicas is {replicas}")
+        raise AllocationError(
+            f"all subsets together have {counted(total, 'replica')}, and spec.replicas is {replicas}"
+        )
     if not others:
         return specified
     # Subsets that are larger now get the remaining pods, so the order of names moves no pod.

@@ -6,15 +6,18 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.kube.values.counts import counted
 from pykruise.plans.insight import Insight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """A line about the progress of the update and the division of the pods."""
-    counts = [f"{status.get('readyReplicas') or 0} of {status.get('replicas') or 0} pods are ready"]
-    counts.append(f"{status.get('updatedReplicas') or 0} are updated")
+    counts = [
+        f"{status.get('readyReplicas') or 0} of {counted(status.get('replicas') or 0, 'pod is', 'pods are')} ready"
+    ]
+    counts.append(f"{counted(status.get('updatedReplicas') or 0, 'is', 'are')} updated")
     if reserved := status.get("reservedPods"):
-        counts.append(f"{reserved} more are in reserve")
+        counts.append(f"{counted(reserved, 'more is', 'more are')} in reserve")
     entries = ", ".join(
         f"{item.get('name')} {item.get('replicas') or 0}" for item in status.get("subsetStatuses") or ()
     )

@@ -19,6 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import invalid, required, too_many
 from pykruise.kube.pod_rules.field_rules import check_segment
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.pods.template.placement_validation import (
@@ -212,7 +213,7 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     seconds = strategy.adaptive.reschedule_critical_seconds
     most = WINDOW_S // (count - 1) if count > 1 else _INT32_MAX
     if seconds is not None and not 0 <= seconds <= most:
-        detail = f"must be between 0 and {most}, so that a pod is tried in each of {count} subsets in time"
+        detail = f"must be between 0 and {most}, so that a pod is tried in each of {counted(count, 'subset')} in time"
         yield invalid(f"{path}.adaptive.rescheduleCriticalSeconds", seconds, detail)
 
 

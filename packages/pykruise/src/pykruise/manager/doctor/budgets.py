@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
+from pykruise.kube.values.counts import counted
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.manager.doctor.findings import Finding, FindingLevel, fine, warning
 from pykruise.manager.doctor.live import Live
@@ -51,10 +52,11 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
             what = f"PodUnavailableBudget {_name(budget)} is about no pod"
             yield warning("budgets", what, "correct its selector or targetRef, or delete it")
         elif desired == 0:
-            what = f"PodUnavailableBudget {_name(budget)} allows everything: 0 of {total} pods must serve"
+            what = f"PodUnavailableBudget {_name(budget)} allows everything: 0 of {counted(total, 'pod')} must serve"
             yield warning("budgets", what, "lower maxUnavailable, or set protectTotalReplicas")
         elif desired >= total:
-            what = f"PodUnavailableBudget {_name(budget)} allows nothing, ever: {desired} of {total} pods must serve"
+            must = f"{desired} of {counted(total, 'pod')} must serve"
+            what = f"PodUnavailableBudget {_name(budget)} allows nothing, ever: {must}"
             yield warning("budgets", what, "let at least one pod be unavailable, or drains wait for ever")
 
 

@@ -9,6 +9,7 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, NODES
+from pykruise.kube.values.counts import counted
 from pykruise.manager.doctor.findings import Finding, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.pods.images.node_image_api import NODE_IMAGES
@@ -34,7 +35,7 @@ async def check_images(live: Live) -> Sequence[Finding]:
     except NotFoundError:
         return findings  # the check of CRDs reports this
     findings += image_findings(node_images, await live.list(NODES))
-    return findings or [fine("images", f"nothing is wrong with {len(node_images)} NodeImages")]
+    return findings or [fine("images", f"nothing is wrong with {counted(len(node_images), 'NodeImage')}")]
 
 
 def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -> list[Finding]:

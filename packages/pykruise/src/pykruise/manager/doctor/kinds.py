@@ -6,6 +6,7 @@ from pykruise.kinds import conversions, crds
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError, ForbiddenError, InternalError, InvalidError, KubeError
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pykruise.kube.values.counts import counted
 from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.doctor.trial import trial_cloneset
@@ -16,7 +17,7 @@ async def check_crds(live: Live) -> Sequence[Finding]:
     """Check that the CRDs exist, are established, and have the needed versions."""
     wanted = crds()
     findings = [finding for crd in wanted for finding in await _check_crd(live, crd)]
-    return findings or [fine("crds", f"all {len(wanted)} are there")]
+    return findings or [fine("crds", f"all {counted(len(wanted), 'is', 'are')} there")]
 
 
 async def _check_crd(live: Live, wanted: Document) -> list[Finding]:

@@ -29,7 +29,7 @@ async def check_injection(live: Live) -> Sequence[Finding]:
         what = f"{count} the readiness gate {READINESS}, so updates in place do not take them out"
         fix = "recreate them: they were created while the webhooks did not answer, or by another manager"
         return [warning("pods", f"{what} of service: {names}{more}", fix)]
-    return [fine("pods", f"all {len(own)} pods of OpenKruise's workloads have what they need")]
+    return [fine("pods", f"nothing is wrong with {counted(len(own), 'pod')} of OpenKruise's workloads")]
 
 
 def _is_ours(pod: Document) -> bool:

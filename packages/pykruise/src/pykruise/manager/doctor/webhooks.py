@@ -101,7 +101,7 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
         return [fault("certificate", f"Secret {name}: {problem}", fix)]
     if soon := problem_with(stored, host=host, now=live.clock(), lasting_s=WEEK_S):
         renew_days = read_renew_before(settings.renew_before) / 86400
-        what = f"Secret {name}: {soon}, and it should have been renewed {renew_days:.0f} days before"
+        what = f"Secret {name}: {soon}, and it should have been renewed {counted(round(renew_days), 'day')} before"
         return [warning("certificate", what, fix)]
     return [fine("certificate", f"{name} fits {host}")]
 
@@ -139,7 +139,11 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
             what = f"these webhooks are not registered: {', '.join(missing)}"
             findings.append(warning("webhooks", what, APPLY))
     return findings or [
-        fine("webhooks", f"{len(entries)} are registered and believe the manager's authority")
+        fine(
+            "webhooks",
+            f"{counted(len(entries), 'is registered and believes', 'are registered and believe')}"
+            " the manager's authority",
+        )
     ]
 
 

@@ -9,6 +9,7 @@ from pykruise.kube.documents import Document, annotations_of, get_path
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
 from pykruise.kube.schemas.releases import MINORS, NEWEST_MINOR, number_of
+from pykruise.kube.values.counts import counted
 from pykruise.manager.daemon import DAEMON, POLICIES_SINCE, has_admission_policies
 from pykruise.manager.doctor.findings import Finding, fault, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
@@ -90,9 +91,9 @@ async def check_manager(live: Live) -> Sequence[Finding]:
         fix = f"kubectl -n {live.namespace} describe pods; kubectl -n {live.namespace} logs deployment/{MANAGER}"
         return [fault("manager", what, fix)]
     if ready < wanted:
-        what = f"{ready} of {wanted} pods of Deployment {name} are ready"
+        what = f"{ready} of {counted(wanted, f'pod of Deployment {name} is', f'pods of Deployment {name} are')} ready"
         return [warning("manager", what, f"kubectl -n {live.namespace} describe pods")]
-    return [fine("manager", f"{ready} of {wanted} pods are ready")]
+    return [fine("manager", f"{ready} of {counted(wanted, 'pod is', 'pods are')} ready")]
 
 
 async def check_gates(live: Live) -> Sequence[Finding]:
@@ -122,7 +123,8 @@ def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
     status = daemon.get("status") or {}
     wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
     if ready < wanted:
-        what = f"agents are ready on {ready} of {wanted} nodes: images, probes and recreations wait on the others"
+        nodes = f"{ready} of {counted(wanted, 'node')}"
+        what = f"agents are ready on {nodes}: images, probes and recreations wait on the others"
         return [warning("gates", what, f"kubectl -n {namespace} describe pods -l control-plane=daemon")]
     return []
 

@@ -8,7 +8,7 @@ same decision. A decision is repeated until its effect is visible: a failed job 
 a manager that was killed halfway leaves nothing running.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -328,13 +328,13 @@ def waiting_for(
     decision: FanOutDecision,
     *,
     nothing_fits: Reason,
-    what: str,
+    running: Callable[[int], str],
     obstacles: Sequence[tuple[PodView, Reason]] = (),
 ) -> Reason | None:
     """Reason for which the job waits; None: there is none.
 
-    `what`: the running things, in the plural with `{}` for their number. `obstacles`: reasons why the job's pods do
-    not run; these come before the job's own limits.
+    `running`: the running things by their number, with the verb: `2 pods have`. `obstacles`: reasons why the job's
+    pods do not run; these come before the job's own limits.
     """
     if not decision.counts.wanted:
         return nothing_fits
@@ -343,5 +343,5 @@ def waiting_for(
     if decision.waiting:
         return HELD[next(iter(decision.waiting.values()))]
     if decision.counts.active:
-        return Reason(Code.PODS_ACTIVE, f"{what.format(decision.counts.active)} have not ended")
+        return Reason(Code.PODS_ACTIVE, f"{running(decision.counts.active)} not ended")
     return None

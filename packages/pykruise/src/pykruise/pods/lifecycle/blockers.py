@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.values.counts import counted
 from pykruise.pods.corrections import IN_TEMPLATE, Correction
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, why_waiting
 from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
@@ -217,9 +218,10 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
                 status.name,
             )
         if status.waiting in _START_FAILURES:
+            restarts = counted(status.restart_count, "restart")
             return Reason(
                 Code.CONTAINER_FAILS,
-                f"container {status.name} does not start ({status.waiting}, {status.restart_count} restarts)",
+                f"container {status.name} does not start ({status.waiting}, {restarts})",
                 f"read the pod's events and logs, and {correction.whole}, or what it refers to",
                 status.name,
             )

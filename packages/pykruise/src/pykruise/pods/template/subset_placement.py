@@ -13,6 +13,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
 from pykruise.kube.schemas.zero_values import filled
+from pykruise.kube.values.counts import counted
 from pykruise.pods.template.metadata import without_single_pod_keys
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, why_unreadable
 
@@ -65,7 +66,7 @@ def with_required(
     count = len(terms) * sum(len(wanted.get(expression) or ()) for expression in _EXPRESSIONS)
     if count > MOST_EXPRESSIONS:
         raise PlacementError(
-            f"{field} would add {count} expressions to the pod's {len(terms)} terms; "
+            f"{field} would add {counted(count, 'expression')} to the pod's {counted(len(terms), 'term')}; "
             f"at most {MOST_EXPRESSIONS} fit an object"
         )
     return [_merge_terms(term, wanted) for term in terms]

@@ -18,6 +18,7 @@ from typing import Any, Final, Never
 
 import yaml
 
+from pykruise.kube.values.counts import counted
 from pykruise.sandbox.nodes.faults import Rule, rules_from
 
 _LOOK_S: Final = 1.0
@@ -88,7 +89,7 @@ async def _follow_file(
             tell(f"{error}; the failures stay as they were")
         else:
             use(rules)
-            tell(f"{path}: {len(rules)} rules from now on")
+            tell(f"{path}: {counted(len(rules), 'rule')} from now on")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -66,8 +66,9 @@ def explain_sidecars(sight: SidecarSight) -> Explanation:
 def _describe_state(sight: SidecarSight) -> str:
     managed, meant = sight.managed, _selected_pods(sight)
     updated = sum(pod.is_updated for pod in managed)
+    selected = counted(len(meant), "pod that it selects has", "pods that it selects have")
     return (
-        f"{len(managed)} of {len(meant)} pods that it selects have its sidecars, {updated} of them the present "
+        f"{len(managed)} of {selected} its sidecars, {updated} of them the present "
         f"ones, {sum(_is_serving(pod) for pod in managed)} ready"
     )
 

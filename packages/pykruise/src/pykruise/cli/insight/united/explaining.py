@@ -146,7 +146,7 @@ def _drop_vague(waits: Sequence[Wait]) -> Iterator[Wait]:
 
 def _subset_lines(snapshot: UnitedSnapshot) -> Iterator[str]:
     for entry in snapshot.united.status.subset_statuses or ():
-        words = f"subset {entry.name}: {entry.ready_replicas} of {entry.replicas} pods are ready"
+        words = f"subset {entry.name}: {entry.ready_replicas} of {counted(entry.replicas, 'pod is', 'pods are')} ready"
         if entry.reserved_pods:
             words += f", {entry.reserved_pods} in reserve"
         yield f"{words}, skipped now" if passed_over_of(entry) else words

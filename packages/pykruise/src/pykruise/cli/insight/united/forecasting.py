@@ -70,7 +70,7 @@ def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
     kind = action.resource.kind
     match action:
         case Create():
-            return f"create a {kind} of {action.body['spec'].get('replicas', 0)} pods"
+            return f"create a {kind} of {counted(action.body['spec'].get('replicas', 0), 'pod')}"
         case Delete():
             return f"delete {kind} {action.key.name}: {step.because}"
         case Patch() if workload is not None:
