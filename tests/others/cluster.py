@@ -58,7 +58,7 @@ class Cluster:
             "manager",
             f"--kubeconfig={self.plane.kubeconfig}",
             *(f"--{server}-addr=127.0.0.1:0" for server in ("metrics", "health-probe", "pprof")),
-            f"--feature-gates={CHART_GATES}",
+            f"--feature-gates={CHART_GATES},ResourceDistributionGate=true",  # all kinds
             POD_NAMESPACE=NAMESPACE,
             WEBHOOK_HOST="127.0.0.1",
             WEBHOOK_PORT=str(self._webhook_port),
