@@ -24,7 +24,7 @@ ADDED: Final = {
     "SidecarSet": ('unknown field "status.conditions"',),
     "WorkloadSpread": ('unknown field "status.spread"',),
 }
-"""Fields that pykruise's definitions have and OpenKruise's have not (docs/migration.md); typed clients leave them out."""
+"""Fields that pykruise's definitions have and OpenKruise's do not; typed clients leave them out."""
 
 
 def version_in_module(module: str, folder: str) -> str:
