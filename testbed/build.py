@@ -138,7 +138,36 @@ STATE_METRICS = Part(
 CLIENT_GO = Part(
     "client-go", ("client-go",), module="k8s.io/client-go", product="a program with client-go", package="."
 )
-OTHERS = (ROLLOUTS, STATE_METRICS, CLIENT_GO)
+FLUX = Part(
+    "flux-ssa",
+    ("flux",),
+    module="github.com/fluxcd/pkg/ssa",
+    product="a program with Flux's packages",
+    package=".",
+)
+ARGO_CD = Part(
+    "argo-cd",
+    ("argo",),
+    module="github.com/argoproj/argo-cd/v3",
+    product="a program with Argo CD's packages",
+    package=".",
+)
+GAME = Part(
+    "kruise-game",
+    ("kruise-game",),
+    title="'s manager",
+    module="github.com/openkruise/kruise-game",
+    product="kruise-game",
+)
+HELM = Part("helm", ("helm",), module="helm.sh/helm/v4", product="Helm", package="cmd/helm")
+KARMADA = Part(
+    "karmada",
+    ("karmada",),
+    module="github.com/karmada-io/karmada",
+    product="a program with Karmada's interpreter",
+    package=".",
+)
+OTHERS = (ROLLOUTS, STATE_METRICS, CLIENT_GO, FLUX, ARGO_CD, GAME, HELM, KARMADA)
 """Programs of others that run beside pykruise in tests/others."""
 VERSIONS = CONTROL_PLANE.minors
 
