@@ -38,9 +38,9 @@ const (
 
 type question struct {
 	// The keys of argocd-cm.
-	Settings  map[string]string        `json:"settings"`
-	Objects   []map[string]interface{} `json:"objects"`
-	Namespace string                   `json:"namespace"`
+	Settings  map[string]string            `json:"settings"`
+	Objects   []*unstructured.Unstructured `json:"objects"`
+	Namespace string                       `json:"namespace"`
 }
 
 type outcome struct {
@@ -54,10 +54,7 @@ func main() {
 	if err := json.NewDecoder(os.Stdin).Decode(&asked); err != nil {
 		log.Fatal(err)
 	}
-	objects := []*unstructured.Unstructured{}
-	for _, document := range asked.Objects {
-		objects = append(objects, &unstructured.Unstructured{Object: document})
-	}
+	objects := asked.Objects
 	var answer interface{}
 	var err error
 	switch os.Args[1] {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"time"
@@ -32,16 +33,15 @@ type applied struct {
 
 func main() {
 	runtimelog.SetLogger(logr.Discard())
-	objects := []*unstructured.Unstructured{}
-	var documents []map[string]interface{}
-	if err := json.NewDecoder(os.Stdin).Decode(&documents); err != nil {
+	var objects []*unstructured.Unstructured
+	question, err := io.ReadAll(os.Stdin)
+	if err == nil {
+		err = json.Unmarshal(question, &objects)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
-	for _, document := range documents {
-		objects = append(objects, &unstructured.Unstructured{Object: document})
-	}
 	var answer interface{}
-	var err error
 	switch os.Args[1] {
 	case "status":
 		answer, err = statuses(objects)

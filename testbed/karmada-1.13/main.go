@@ -18,10 +18,10 @@ import (
 )
 
 type question struct {
-	Interpreter json.RawMessage          `json:"interpreter"`
-	Object      map[string]interface{}   `json:"object"`
-	Statuses    []map[string]interface{} `json:"statuses"`
-	Replicas    int64                    `json:"replicas"`
+	Interpreter json.RawMessage            `json:"interpreter"`
+	Object      *unstructured.Unstructured `json:"object"`
+	Statuses    []map[string]interface{}   `json:"statuses"`
+	Replicas    int64                      `json:"replicas"`
 }
 
 type answer struct {
@@ -43,7 +43,7 @@ func main() {
 	for _, item := range asked {
 		result, err := interpret(machine, item)
 		if err != nil {
-			log.Fatalf("%v: %v", item.Object["kind"], err)
+			log.Fatalf("%v: %v", item.Object.GetKind(), err)
 		}
 		said = append(said, result)
 	}
@@ -61,7 +61,7 @@ func interpret(machine *luavm.VM, asked question) (answer, error) {
 		return result, err
 	}
 	object := func() *unstructured.Unstructured {
-		return (&unstructured.Unstructured{Object: asked.Object}).DeepCopy()
+		return asked.Object.DeepCopy()
 	}
 	if target := interpreter.Spec.Target; target.APIVersion != object().GetAPIVersion() || target.Kind != object().GetKind() {
 		return result, fmt.Errorf("its interpreter is for %s %s", target.APIVersion, target.Kind)

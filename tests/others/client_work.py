@@ -242,7 +242,7 @@ def samples_of(pod: str) -> Mapping[str, Document]:
             "paused": True,
             "template": {"jobTemplate": {"spec": {"template": once}}},
         },
-        "BroadcastJob": {"template": once, "completionPolicy": never},
+        "BroadcastJob": {"template": once, "completionPolicy": {"type": "Always"}},
         "CloneSet": workload,
         "ContainerRecreateRequest": {"podName": pod, "containers": [{"name": "main"}]},
         "DaemonSet": {**_selects("none"), "template": nowhere},

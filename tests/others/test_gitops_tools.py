@@ -107,8 +107,17 @@ def test_argo_cd_reads_every_state_of_every_kind_as_explain_does(argo: Program) 
 # ── what they do in a cluster ────────────────────────────────────────────────
 
 
+WAITING: Final = ("BroadcastJob", "EphemeralJob")
+"""Jobs whose samples wait for nodes and pods that do not exist."""
+
+
 def samples(place: Place, client: str) -> list[Document]:
-    """A small object of every kind that users create."""
+    """A small object of every kind that users create, but for jobs that wait."""
+    return [document for document in every_sample(place, client) if document["kind"] not in WAITING]
+
+
+def every_sample(place: Place, client: str) -> list[Document]:
+    """A small object of every kind that users create, in its hub version."""
     hubs = {kind.resource.kind: kind.resource.api_version for kind in KINDS.values()}
     work = [item for item in place.work(client) if item.is_created]
     return [
@@ -158,7 +167,7 @@ class State(NamedTuple):
 
 def workloads(place: Place, state: str) -> Iterator[Document]:
     """One of each kind that has pods, with a pod on any node."""
-    for document in samples(place, "wait"):
+    for document in every_sample(place, "wait"):
         spec = document["spec"]
         templates = [
             spec.get("template", {}),
@@ -192,10 +201,10 @@ def with_image(document: Document, image: str) -> Document:
 
 def states(place: Place) -> Iterator[State]:
     for document in workloads(place, "healthy"):
-        if document["kind"] != "BroadcastJob":  # its pods do not end
-            yield State("healthy", document, "")
+        yield State("healthy", document, "")
     for document in workloads(place, "slow"):
-        yield State("progressing", with_image(document, NEVER_READY), "InProgress")
+        if document["kind"] != "BroadcastJob":  # simulated pods of jobs end
+            yield State("progressing", with_image(document, NEVER_READY), "InProgress")
     for document in workloads(place, "failed"):
         if document["kind"] == "BroadcastJob":
             yield State("failed", with_image(document, FAILS), "Failed")
@@ -209,12 +218,22 @@ def states(place: Place) -> Iterator[State]:
             yield State("paused", document, "")
 
 
+def is_observed(place: Place, document: Document) -> None:
+    """Return when it has a status: before, kstatus takes any object for ready."""
+    group = document["apiVersion"].partition("/")[0]
+    resource = f"{document['kind'].lower()}s.{group}/{document['metadata']['name']}"
+    place.kubectl("wait", "-n", NAMESPACE, resource, "--for=jsonpath={.status.conditions}", "--timeout=60s")
+
+
 @real
 @runs_flux("workloads that are healthy, progressing, failed, paused: the wait ends as it should")
 def test_the_wait_of_flux_ends_as_the_state_says(flux: Program, place: Place) -> None:
     every = list(states(place))
     kubeconfig = str(place.kubeconfig)
     assert {state.ends for state in every} == {"", "InProgress", "Failed"}
+    for state in every:
+        flux("apply", [state.document], KUBECONFIG=kubeconfig, TIMEOUT="1s")
+        is_observed(place, state.document)
     for expected, timeout in (("", "60s"), ("Failed", "60s"), ("InProgress", "6s")):
         for state in every:
             if state.ends == expected:
