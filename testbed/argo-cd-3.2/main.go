@@ -169,7 +169,9 @@ func differing(objects []*unstructured.Unstructured, asked question) ([]outcome,
 	if err != nil {
 		return nil, err
 	}
-	operations, cleanup, err := commands.ManageResources(config, schema)
+	nothing := func(string) (kube.CleanupFunc, error) { return func() {}, nil }
+	dryRuns, cleanup, err := kube.ManageServerSideDiffDryRuns(
+		config, schema, tracing.NopTracer{}, logr.Discard(), nothing)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +187,7 @@ func differing(objects []*unstructured.Unstructured, asked question) ([]outcome,
 		result, err := diff.Diff(object, live,
 			diff.WithServerSideDiff(true),
 			diff.WithIgnoreMutationWebhook(true),
-			diff.WithServerSideDryRunner(diff.NewK8sServerSideDryRunner(operations)),
+			diff.WithServerSideDryRunner(diff.NewK8sServerSideDryRunner(dryRuns)),
 			diff.WithManager(manager),
 			diff.WithGVKParser(parser),
 			diff.WithLogr(logr.Discard()))
