@@ -8,13 +8,13 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 
 from others.client_work import NAMESPACE, Document, Place
-from others.cluster import FAILS, NEVER_READY
-from others.test_go_clients import version_in_module
+from others.gitops_objects import delete, is_observed, key, samples, states, with_image
+from others.modules import version_in_module
 from pykruise.kube.documents import deep_copy
 from pykruise.manager.argocd import config_map
 from pykruise.manager.lua_health import STATUSES
@@ -107,30 +107,6 @@ def test_argo_cd_reads_every_state_of_every_kind_as_explain_does(argo: Program) 
 # ── what they do in a cluster ────────────────────────────────────────────────
 
 
-WAITING: Final = ("BroadcastJob", "EphemeralJob")
-"""Jobs whose samples wait for nodes and pods that do not exist."""
-
-
-def samples(place: Place, client: str) -> list[Document]:
-    """A small object of every kind that users create, but for jobs that wait."""
-    return [document for document in every_sample(place, client) if document["kind"] not in WAITING]
-
-
-def every_sample(place: Place, client: str) -> list[Document]:
-    """A small object of every kind that users create, in its hub version."""
-    hubs = {kind.resource.kind: kind.resource.api_version for kind in KINDS.values()}
-    work = [item for item in place.work(client) if item.is_created]
-    return [
-        {"apiVersion": item.api_version, "kind": item.kind, **deep_copy(item.document)}
-        for item in work
-        if item.api_version == hubs[item.kind]
-    ]
-
-
-def key(document: Document) -> str:
-    return f"{document['kind']}/{document['metadata']['name']}"
-
-
 @real
 @runs_flux("every kind: applied, waited for, applied again without a change; drift is corrected")
 def test_flux_applies_every_kind_and_corrects_drift_alone(flux: Program, place: Place) -> None:
@@ -155,74 +131,6 @@ def test_flux_applies_every_kind_and_corrects_drift_alone(flux: Program, place: 
     third = flux("apply", documents, KUBECONFIG=kubeconfig, TIMEOUT="60s")
     assert third["actions"] == {**dict.fromkeys(names, "unchanged"), key(drifted): "configured"}
     delete(place, documents)
-
-
-class State(NamedTuple):
-    """A document in a state, and how a wait for it ends: "" is well."""
-
-    name: str
-    document: Document
-    ends: str
-
-
-def workloads(place: Place, state: str) -> Iterator[Document]:
-    """One of each kind that has pods, with a pod on any node."""
-    for document in every_sample(place, "wait"):
-        spec = document["spec"]
-        templates = [
-            spec.get("template", {}),
-            spec.get("template", {}).get("cloneSetTemplate", {}).get("spec", {}).get("template", {}),
-        ]
-        if not any("spec" in template for template in templates) or document["kind"] == "AdvancedCronJob":
-            continue
-        name = f"{state}-{document['kind'].lower()}"
-        yield _with_pods(document, name)
-
-
-def _with_pods(document: Document, name: str) -> Document:
-    text = json.dumps(document)
-    text = text.replace('"none"', f'"{name}"').replace('"once"', f'"{name}"')
-    made: Document = json.loads(
-        text.replace('"nodeSelector": {"example.com/no": "node"}', '"nodeSelector": {}')
-    )
-    made["metadata"]["name"] = name
-    if "replicas" in made["spec"]:
-        made["spec"]["replicas"] = 1
-    if made["kind"] == "BroadcastJob":
-        made["spec"]["completionPolicy"] = {"type": "Always"}
-        made["spec"]["failurePolicy"] = {"type": "FailFast", "restartLimit": 0}
-    return made
-
-
-def with_image(document: Document, image: str) -> Document:
-    made: Document = json.loads(json.dumps(document).replace('"web:1"', f'"{image}"'))
-    return made
-
-
-def states(place: Place) -> Iterator[State]:
-    for document in workloads(place, "healthy"):
-        yield State("healthy", document, "")
-    for document in workloads(place, "slow"):
-        if document["kind"] != "BroadcastJob":  # simulated pods of jobs end
-            yield State("progressing", with_image(document, NEVER_READY), "InProgress")
-    for document in workloads(place, "failed"):
-        if document["kind"] == "BroadcastJob":
-            yield State("failed", with_image(document, FAILS), "Failed")
-        if document["kind"] == "CloneSet":
-            late = with_image(document, NEVER_READY)
-            late["spec"]["progressDeadlineSeconds"] = 1
-            yield State("deadline passed", late, "Failed")
-    for document in workloads(place, "paused"):
-        if document["kind"] == "CloneSet":
-            document["spec"]["updateStrategy"] = {"rollingUpdate": {"paused": True}}
-            yield State("paused", document, "")
-
-
-def is_observed(place: Place, document: Document) -> None:
-    """Return when it has a status: before, kstatus takes any object for ready."""
-    group = document["apiVersion"].partition("/")[0]
-    resource = f"{document['kind'].lower()}s.{group}/{document['metadata']['name']}"
-    place.kubectl("wait", "-n", NAMESPACE, resource, "--for=jsonpath={.status.conditions}", "--timeout=60s")
 
 
 @real
@@ -273,15 +181,3 @@ def test_argo_cd_syncs_and_prunes_every_kind(argo: Program, place: Place) -> Non
     rest = [document for document in documents if document is not gone]
     assert ask("diff", rest) == []
     delete(place, rest)
-
-
-def delete(place: Place, documents: Iterable[Document]) -> None:
-    kept = [{**document, "metadata": {**document["metadata"]}} for document in documents]
-    place.kubectl(
-        "delete",
-        "--wait=false",
-        "--ignore-not-found",
-        "-f",
-        "-",
-        text=json.dumps({"apiVersion": "v1", "kind": "List", "items": kept}),
-    )

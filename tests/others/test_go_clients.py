@@ -6,7 +6,6 @@ first thing that is not as it has to be.
 
 import json
 import os
-import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from others.client_work import SEEN_BY, Place, Work
+from others.modules import version_in_module
 from testbed.build import CLIENT_GO, Part
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]
@@ -25,14 +25,6 @@ ADDED: Final = {
     "WorkloadSpread": ('unknown field "status.spread"',),
 }
 """Fields that pykruise's definitions have and OpenKruise's do not; typed clients leave them out."""
-
-
-def version_in_module(module: str, folder: str) -> str:
-    """The version that a folder of the testbed requires, without the v."""
-    text = (Path(__file__).parents[2] / "testbed" / folder / "go.mod").read_text()
-    required = re.search(rf"{re.escape(module)} v(\S+)", text)
-    assert required, f"{folder} does not require {module}"
-    return required[1]
 
 
 def as_json(work: Work) -> dict[str, Any]:

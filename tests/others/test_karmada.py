@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from others.client_work import Document
-from others.test_go_clients import version_in_module
+from others.modules import version_in_module
 from pykruise.kube.documents import deep_copy
 from pykruise.manager.karmada import interpreters
 from pykruise.plans.progress import Phase

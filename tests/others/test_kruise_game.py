@@ -8,7 +8,7 @@ import pytest
 
 from others.cluster import Cluster, Document
 from others.conftest import Loop
-from others.test_go_clients import version_in_module
+from others.modules import version_in_module
 from testbed.build import GAME, Part
 from testbed.kruise_game import KruiseGame
 
