@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]
 
 RELEASE: Final = "8.0"
 VERSION: Final = "8.0.0"
+LONGEST_S: Final = 240.0
 SOURCE: Final = HERE / f"java-client-{RELEASE}"
 
 
@@ -64,6 +65,7 @@ def test_the_java_client_works_with_every_kind_in_every_version(place: Place, pr
         capture_output=True,
         text=True,
         check=False,
+        timeout=LONGEST_S,
         env={**os.environ, "KUBECONFIG": str(place.kubeconfig)},
     )
     assert done.returncode == 0, done.stderr[-3000:]

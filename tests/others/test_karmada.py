@@ -44,10 +44,11 @@ def questions() -> Iterator[tuple[Document, Any]]:
         target = interpreter["spec"]["target"]
         kind = KINDS[target["kind"].lower()]
         for _, document in objects_of(kind):
-            phase = shown_by(kind).progress_of(document).phase
-            asked = deep_copy(document) | {"apiVersion": target["apiVersion"]}
+            asked = deep_copy(document)
             asked["spec"] = {**asked["spec"], "replicas": 3, "template": template()}
-            yield {"interpreter": interpreter, "object": asked, **statuses(interpreter)}, phase
+            phase = shown_by(kind).progress_of(asked).phase
+            asked["apiVersion"] = target["apiVersion"]
+            yield {"interpreter": interpreter, "object": asked, **statuses()}, phase
 
 
 def template() -> Document:
@@ -55,7 +56,7 @@ def template() -> Document:
     return {"spec": {"containers": [{"name": "main", "image": "web:1", "resources": resources}]}}
 
 
-def statuses(interpreter: Document) -> Document:
+def statuses() -> Document:
     """Statuses of two clusters that have taken the change up."""
     one = {"readyReplicas": 2, "generation": 4, "observedGeneration": 4, "labelSelector": "app=web"}
     return {"statuses": [one, {**one, "readyReplicas": 3}], "replicas": REPLICAS}
