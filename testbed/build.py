@@ -75,6 +75,8 @@ class Part:
     module: str = "k8s.io/kubernetes"
     """The Go module whose version is built."""
     product: str = "Kubernetes"
+    package: str = ""
+    """The package of its program within the module; "." is one of our own, the source of which is beside its go.mod."""
 
     @property
     def binaries(self) -> tuple[str, ...]:
@@ -98,14 +100,17 @@ class Part:
         """Yield each ``go build``: its arguments and the folder of the module in which it runs."""
         module = HERE / f"{self.name}-{minor}"
         is_kubernetes = self.product == "Kubernetes"
-        packages = [
-            f"{self.module}/cmd/{command}" if is_kubernetes else self.module for command in self.commands
-        ]
+        if self.package == ".":
+            packages, output = ["."], str(target / self.commands[0])
+        elif is_kubernetes:
+            packages, output = [f"{self.module}/cmd/{command}" for command in self.commands], f"{target}/"
+        else:
+            packages, output = ["/".join(filter(None, (self.module, self.package)))], f"{target}/"
         linker = _linker_flags(_version_of(self, module)) if is_kubernetes else "-s -w"
         if self.with_etcd:
             etcd = [*GO_FLAGS, "-ldflags", "-s -w", "-o", str(target / "etcd"), ETCD_PACKAGE]
             yield etcd, HERE / "etcd"
-        yield [*GO_FLAGS, "-ldflags", linker, "-o", f"{target}/", *packages], module
+        yield [*GO_FLAGS, "-ldflags", linker, "-o", output, *packages], module
 
 
 CONTROL_PLANE = Part(
@@ -130,7 +135,39 @@ STATE_METRICS = Part(
     module="k8s.io/kube-state-metrics/v2",
     product="kube-state-metrics",
 )
-OTHERS = (ROLLOUTS, STATE_METRICS)
+CLIENT_GO = Part(
+    "client-go", ("client-go",), module="k8s.io/client-go", product="a program with client-go", package="."
+)
+FLUX = Part(
+    "flux-ssa",
+    ("flux",),
+    module="github.com/fluxcd/pkg/ssa",
+    product="a program with Flux's packages",
+    package=".",
+)
+ARGO_CD = Part(
+    "argo-cd",
+    ("argo",),
+    module="github.com/argoproj/argo-cd/v3",
+    product="a program with Argo CD's packages",
+    package=".",
+)
+GAME = Part(
+    "kruise-game",
+    ("kruise-game",),
+    title="'s manager",
+    module="github.com/openkruise/kruise-game",
+    product="kruise-game",
+)
+HELM = Part("helm", ("helm",), module="helm.sh/helm/v4", product="Helm", package="cmd/helm")
+KARMADA = Part(
+    "karmada",
+    ("karmada",),
+    module="github.com/karmada-io/karmada",
+    product="a program with Karmada's interpreter",
+    package=".",
+)
+OTHERS = (ROLLOUTS, STATE_METRICS, CLIENT_GO, FLUX, ARGO_CD, GAME, HELM, KARMADA)
 """Programs of others that run beside pykruise in tests/others."""
 VERSIONS = CONTROL_PLANE.minors
 
@@ -251,7 +288,8 @@ def _linker_flags(version: str) -> str:
 def _key_of(part: Part, minor: str) -> str:
     digest = hashlib.sha256()
     for module in part.modules(minor):
-        for name in ("go.mod", "go.sum"):
+        sources = sorted(path.name for path in module.glob("*.go")) if part.package == "." else []
+        for name in ("go.mod", "go.sum", *sources):
             digest.update((module / name).read_bytes())
     commands = [arguments for arguments, _ in part.go_builds(minor, Path("target"))]
     digest.update(repr([_read_go_platform(), sorted(GO_ENV.items()), commands]).encode())

@@ -25,11 +25,14 @@ from support.up import PYKRUISE
 from testbed.control_plane import ControlPlane
 from testbed.processes import free_ports
 
-__all__ = ["Cluster", "Document"]
+__all__ = ["FAILS", "NEVER_READY", "Cluster", "Document"]
 
 Document = dict[str, Any]
 
 NODES: Final = 4
+NEVER_READY: Final = "never-ready:1"
+FAILS: Final = "fails:1"
+"""Images of containers that run and are never ready, and of those that end with an error."""
 NAMESPACE: Final = "kruise-system"
 _LONGEST_S: Final = 120.0
 
@@ -52,13 +55,14 @@ class Cluster:
             f"--nodes={NODES}",
             "--agent",
             "--volumes",
+            f"--failures={self._failures()}",
         )
         await asyncio.to_thread(self._install)
         self._spawn(
             "manager",
             f"--kubeconfig={self.plane.kubeconfig}",
             *(f"--{server}-addr=127.0.0.1:0" for server in ("metrics", "health-probe", "pprof")),
-            f"--feature-gates={CHART_GATES}",
+            f"--feature-gates={CHART_GATES},ResourceDistributionGate=true",  # all kinds
             POD_NAMESPACE=NAMESPACE,
             WEBHOOK_HOST="127.0.0.1",
             WEBHOOK_PORT=str(self._webhook_port),
@@ -141,6 +145,13 @@ class Cluster:
     def log(self, program: str) -> str:
         """All that one of pykruise's programs has written."""
         return (self.folder / f"{program}.log").read_text(errors="replace")
+
+    def _failures(self) -> Path:
+        path = self.folder / "failures.yaml"
+        path.write_text(
+            yaml.safe_dump([{"image": NEVER_READY, "never_ready": True}, {"image": FAILS, "exit_code": 1}])
+        )
+        return path
 
     def _spawn(self, *words: str, **environment: str) -> None:
         with (self.folder / f"{words[0]}.log").open("ab") as log:

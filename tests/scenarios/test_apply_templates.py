@@ -87,6 +87,31 @@ def items_of(document: Object, place: Place) -> list[Object]:
     return items
 
 
+def value_of(place: Place, text: str) -> Object:
+    """A field of an item that holds the text: any where the schema leaves items open, else one that it has."""
+    schema = place.schema
+    for step in place.path:
+        schema = schema["items"] if step == "[]" else schema["properties"][step]
+    items = schema["items"]
+    if items.get("x-kubernetes-preserve-unknown-fields"):
+        return {"value": text}
+    fields = (
+        (name, holding(child, text)) for name, child in items["properties"].items() if name not in place.keys
+    )
+    return next({name: value} for name, value in fields if value is not None)
+
+
+def holding(schema: Object, text: str) -> Any:
+    """A value of the schema with the text in it; None: it has no place for one."""
+    if schema.get("type") == "string" and "enum" not in schema:
+        return text
+    for name, child in schema.get("properties", {}).items():
+        value = holding(child, text)
+        if value is not None:
+            return {**blank_of(schema), name: value}
+    return None
+
+
 PLACES = list(places())
 RESOURCES = {f"{place.resource.plural}-{place.resource.version}": place.resource for place in PLACES}
 
@@ -117,19 +142,19 @@ async def test_two_managers_apply_items_of_one_list(stage: Stage, resource: Reso
     mine = [place for place in PLACES if place.resource == resource]
     for number, place in enumerate(mine):
         name = f"{stage.namespace}-{number}"
-        ours = {**dict.fromkeys(place.keys, "a"), "value": "1"}
-        theirs = {**dict.fromkeys(place.keys, "b"), "value": "1"}
+        ours = {**dict.fromkeys(place.keys, "a"), **value_of(place, "1")}
+        theirs = {**dict.fromkeys(place.keys, "b"), **value_of(place, "1")}
         with stage.past_admission():  # which asks for more than a list
             # given an item that one manager applied
             assert await apply(stage, place, name, ours, manager="app") == [ours]
             # when another applies an item of its own, then both are there
             assert await apply(stage, place, name, theirs, manager="mesh") == [ours, theirs]
             # when the first changes its item, then that of the other stays
-            changed = {**ours, "value": "2"}
+            changed = {**ours, **value_of(place, "2")}
             assert await apply(stage, place, name, changed, manager="app") == [changed, theirs]
             # and none changes what the other has applied
             with pytest.raises(ConflictError):
-                await apply(stage, place, name, {**ours, "value": "3"}, manager="mesh")
+                await apply(stage, place, name, {**ours, **value_of(place, "3")}, manager="mesh")
             # and no item is there twice
             with pytest.raises(InvalidError, match="Duplicate value"):
                 await create_twice(stage, place, ours)

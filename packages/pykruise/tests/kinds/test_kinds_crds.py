@@ -72,6 +72,7 @@ MORE_COLUMNS: Mapping[str, tuple[str, ...]] = {"workloadspreads.apps.kruise.io":
 MERGED_LISTS: Final = {
     ("sidecarsets.apps.kruise.io", "spec.containers"),
     ("sidecarsets.apps.kruise.io", "spec.initContainers"),
+    ("containerrecreaterequests.apps.kruise.io", "spec.containers"),
 }
 """By CRD: lists that the original has, and that server-side apply merges here."""
 

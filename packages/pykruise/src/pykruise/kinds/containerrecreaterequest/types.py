@@ -87,7 +87,7 @@ class RecreateStrategy(CommonStrategy, frozen=True, kw_only=True):
 class CommonSpec(Typed, frozen=True, kw_only=True):
     """Desired state: the fields that all versions share."""
 
-    containers: list[ContainerTarget]
+    containers: Annotated[list[ContainerTarget], schema(list_type="map", list_map_keys=("name",))]
     """Containers to recreate, at least one."""
     pod_name: str
     """Name of the pod in the same namespace."""

@@ -1,0 +1,86 @@
+"""kruise-game on a control plane of the testbed: game servers on Advanced StatefulSets and PodProbeMarkers.
+
+    game = KruiseGame(plane, "1.0")
+    await game.install()  # its definitions and webhook configurations, as its release has them
+    await game.start()    # returns when it is ready
+    await game.stop()
+
+How it runs: testbed/go_manager.py. Its release has the certificate of its webhooks made for it (cert-manager); here
+they are made for the loopback.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from testbed.build import GAME
+from testbed.control_plane import ControlPlane
+from testbed.go_manager import GoManager
+from testbed.pki import Authority
+from testbed.processes import free_ports
+
+__all__ = ["KruiseGame"]
+
+_PREFIX = "kruise-game-"
+
+
+class KruiseGame(GoManager):
+    """One release's manager, running or not."""
+
+    part = GAME
+    namespace = "kruise-game-system"
+    reads_files = True  # the settings of networks, in config/manager
+
+    def __init__(self, plane: ControlPlane, version: str) -> None:
+        super().__init__(plane, version)
+        [self._scaler_port] = free_ports(1)
+        self._authority = Authority("kruise-game")
+        certificate, key = self._authority.serving_pair(["127.0.0.1"], ["localhost"])
+        self._certificates = self._folder / "certificates"
+        self._certificates.mkdir()
+        (self._certificates / "tls.crt").write_bytes(certificate)
+        (self._certificates / "tls.key").write_bytes(key)
+
+    def manifests(self) -> list[dict[str, Any]]:
+        """As kustomize makes them of the release's folder `config`, with webhooks by address."""
+        definitions = [
+            yaml.safe_load(path.read_text()) for path in sorted(self._source.glob("config/crd/bases/*.yaml"))
+        ]
+        for definition in definitions:
+            definition.pop("status", None)
+        return [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
+            *definitions,
+            *self._configurations(),
+        ]
+
+    def arguments(self) -> Sequence[str]:
+        """Arguments of the program."""
+        return (
+            f"--kubeconfig={self._plane.kubeconfig}",
+            f"--metrics-bind-address=127.0.0.1:{self._metrics_port}",
+            f"--health-probe-bind-address=127.0.0.1:{self._health_port}",
+            f"--scale-server-bind-address=127.0.0.1:{self._scaler_port}",
+            "--provider-config=config/manager/config.toml",
+            "--api-server-qps=100",
+            "--api-server-qps-burst=200",
+            "--enable-cert-generation=false",
+            f"--webhook-port={self.webhook_port}",
+            f"--webhook-server-certs-dir={self._certificates}",
+        )
+
+    def _configurations(self) -> list[dict[str, Any]]:
+        documents = yaml.safe_load_all((self._source / "config/webhook/manifests.yaml").read_text())
+        configurations = [document for document in documents if document]
+        bundle = base64.b64encode(self._authority.certificate).decode()
+        for document in configurations:
+            document["metadata"] = {"name": f"{_PREFIX}{document['metadata']['name']}"}
+            for webhook in document["webhooks"]:
+                path = webhook["clientConfig"]["service"]["path"]
+                address = f"https://127.0.0.1:{self.webhook_port}{path}"
+                webhook["clientConfig"] = {"url": address, "caBundle": bundle}
+        return configurations
