@@ -136,7 +136,7 @@ class KopfBench:
     async def measure(self, start: Start) -> Figures:
         """Let one contender live its life."""
         async with self._running(start) as pid:
-            await self._until_quiet()
+            await self._until_watching()
             began, before = time.perf_counter(), self._front.requests.total()
             await self._each(self._names, self._create)
             await self._until_settled(self._names)
@@ -172,20 +172,20 @@ class KopfBench:
 
     @asynccontextmanager
     async def _running(self, start: Start) -> AsyncIterator[int]:
-        watches = self._front.requests["WATCH sites"]
         process = start(self._kubeconfig)
         try:
-            async with asyncio.timeout(60):
-                while self._front.requests["WATCH sites"] == watches:
-                    if process.poll() is not None:
-                        raise RuntimeError(f"the operator ended with {process.returncode}: see operator.log")
-                    await asyncio.sleep(0.02)
             yield process.pid
             process.send_signal(signal.SIGTERM)
             await asyncio.to_thread(process.wait, 30)
         finally:
             process.kill()
             process.wait()
+
+    async def _until_watching(self) -> None:
+        async with asyncio.timeout(60):
+            while not self._front.requests["WATCH sites"]:
+                await asyncio.sleep(0.02)
+        await self._until_quiet()
 
     async def _each(self, names: Sequence[str], act: Callable[[str], Awaitable[Any]]) -> None:
         waiting = iter(names)
