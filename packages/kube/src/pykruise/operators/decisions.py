@@ -54,7 +54,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     def as_model(self, model: type[M]) -> M:
         """Return the object as a typed value: a class of `pykruise-kube models`, or a msgspec Struct.
 
-        A Struct drops fields that it does not have. Raises msgspec.ValidationError with the path of a field that has the wrong type.
+        A Struct drops fields that it does not have. Raises msgspec.ValidationError with the path of a field
+        that has the wrong type.
         """
         if issubclass(model, Model):
             return parse(model, self.object.doc)
