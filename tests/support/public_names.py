@@ -45,6 +45,7 @@ SMALL: Final = (
     "pykruise.models.v1beta1",
     "pykruise.operators",
     "pykruise.testing",
+    "pykruise.testing.exploration",
     "pykruise.testing.http",
     "pykruise.testing.sandbox",
     "pykruise.testing.simulation",

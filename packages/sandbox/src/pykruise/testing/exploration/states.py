@@ -1,7 +1,7 @@
 """A state as text: what is stored, what managers remember, and what waits. Equal texts are one state.
 
 API server's objects ─┐
-caches, queues, memory ├──▶ State.text() ──names, uids, times, versions replaced──▶ digest
+caches, queues, memory ├──▶ text ──names, uids, times, versions replaced──▶ digest
 what waits, budgets ──┘
 
 What differs between two runs and changes nothing is left out: uids and random names are numbered in the order in which
@@ -19,7 +19,7 @@ import msgspec
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.manager.manager import Manager
+from pykruise.runtime.operator import Operator
 from pykruise.sandbox.apiserver.objects.storage import StorageChange
 from pykruise.testing.simulation.history import RecordingStorage
 
@@ -124,15 +124,15 @@ def digest_of(text: str) -> int:
 
 
 def remembered(
-    manager: Manager, versions: Versions, plurals: Collection[str], *, now: float, clock: float
+    operator: Operator, versions: Versions, plurals: Collection[str], *, now: float, clock: float
 ) -> str:
-    """What a manager knows and has in mind: of these resources, whose events it gets late, and of its own."""
+    """Return what an operator knows and has in mind: of these resources, whose events it gets late, and of its own."""
     parts = [
         f"{resource.plural} {_known(cache._store, resource, versions)}"
-        for resource, cache in manager._sources.by_resource.items()
+        for resource, cache in operator.sources.by_resource.items()
         if resource.plural in plurals
     ]
-    for controller in manager.controllers:
+    for controller in operator.controllers:
         queue = controller.queue
         due = {str(key): round(at - now, 2) for key, at in queue._due.items()}
         flying = {str(key): again for key, again in queue._in_flight.items()}
@@ -142,7 +142,7 @@ def remembered(
         }
         row = {str(key): min(count, 4) for key, count in controller._conflicts_in_row.items()}
         parts.append(f"{controller.name} {due} {flying} {backoffs} {row}")
-    parts += [_dump(memory._of_objects, now, clock, 0) for memory in manager._operator._context.memories]
+    parts += [_dump(memory._of_objects, now, clock, 0) for memory in operator._context.memories]
     return "\n".join(parts)
 
 

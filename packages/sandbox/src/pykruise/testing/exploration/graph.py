@@ -8,7 +8,7 @@ Pure.
 from collections import deque
 from collections.abc import Sequence
 
-from exploration.explorer import Step
+from pykruise.testing.exploration.searching import Step
 
 __all__ = ["Graph"]
 

@@ -8,18 +8,21 @@ Reads, events (the resource) and events of other resources go through at once.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from exploration.choices import Gates
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.errors import ConnectionLostError
+from pykruise.testing.exploration.choices import Gates
 from pykruise.testing.simulation.history import SENDER
 from pykruise.testing.simulation.network import GONE, Wire
-from simulation.script import Fault
+from pykruise.testing.simulation.scripts import Fault
+
+_NAMESPACE: Final = re.compile(r"^.*/namespaces/[^/]+/|^/apis?/([^/]+/)?v[^/]+/")
 
 __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
@@ -145,5 +148,5 @@ class GatedNodes(WrappedTransport):
 
 
 def _short(path: str) -> str:
-    """`pods/web-abcde` of a whole path."""
-    return path.rpartition("/namespaces/sim/")[2]
+    """Return `pods/web-abcde` of a whole path."""
+    return _NAMESPACE.sub("", path)

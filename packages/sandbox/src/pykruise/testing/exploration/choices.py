@@ -13,12 +13,34 @@ from collections.abc import Callable
 import msgspec
 
 from pykruise.sandbox.virtual_time import VirtualLoop
+from pykruise.testing.simulation.worlds import Violation
 
-__all__ = ["ChoosingLoop", "Gates", "Waiting"]
+__all__ = ["Choice", "Chooser", "ChoosingLoop", "Gates", "State", "Waiting"]
 
 
 STEP_S = 1e-5
 """What a step takes, so that rules can tell what came first. No two states differ by so little."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One way in which a world may go on. `label` distinguishes it from others, and is the same in equal states."""
+
+    label: str
+    go: Callable[[], None]
+
+
+class State(msgspec.Struct, frozen=True):
+    """A moment in which nothing runs."""
+
+    digest: int
+    choices: tuple[Choice, ...]
+    is_rest: bool
+    violation: Violation | None
+    text: Callable[[], str]
+
+
+Chooser = Callable[[State], Choice]
+"""Decides which choice of a state comes next."""
 
 
 class Waiting(msgspec.Struct, frozen=True, eq=False):
