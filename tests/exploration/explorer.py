@@ -6,10 +6,10 @@ Scope ──▶ explore() ──▶ Steps ──▶ Graph          Scope + label
 from collections.abc import Sequence
 
 from exploration.world import Scope, World
-from pykruise.testing.exploration.searching import MOST_STATES, Step, follow_labels, search
+from pykruise.testing.exploration.searching import MOST_STATES, ExploredStep, follow_labels, search
 from pykruise.testing.simulation.worlds import Violation
 
-__all__ = ["Step", "explore", "follow"]
+__all__ = ["ExploredStep", "explore", "follow"]
 
 
 def explore(
@@ -19,7 +19,7 @@ def explore(
     processes: int = 1,
     until_broken: bool = False,
     seed: int = 0,
-) -> list[Step]:
+) -> list[ExploredStep]:
     """Everything that can happen in a scope, step by step. `until_broken`: until the first rule is broken."""
     return search(
         lambda choose: World(scope).play(choose),

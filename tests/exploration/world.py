@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.testing.exploration.choices import Choice, Chooser, Gates
+from pykruise.testing.exploration.choices import Choice, ChoiceGates, Chooser
 from pykruise.testing.exploration.deciding import (
     KUBELET_SETTINGS,
     QUIET_S,
@@ -26,7 +26,7 @@ from pykruise.testing.exploration.deciding import (
     gate_reconciles,
     note_plans,
 )
-from pykruise.testing.exploration.states import Names, Versions, remembered
+from pykruise.testing.exploration.states import Names, VersionedStorage, remembered
 from pykruise.testing.exploration.wires import Faults, GatedWire, ReconcileLog
 from pykruise.testing.simulation.network import Wire
 from simulation.rules import Violation
@@ -84,7 +84,7 @@ class World(Stage):
             msgspec.structs.replace(scope.script, latency_s=0.0, kubelet=KUBELET_SETTINGS, hook_s=0.0)
         )
         self._scope = scope
-        self._gates = Gates()
+        self._gates = ChoiceGates()
         self._faults = Faults(scope.faults, 1)
         self._watch_faults = Faults(("gone",), scope.breaks)
         self._operations_left: tuple[Operation, ...] = scope.operations
@@ -136,7 +136,7 @@ class World(Stage):
 
     def is_late(self, plural: str) -> bool:
         """See DecidedWorld."""
-        assert isinstance(self._storage, Versions)
+        assert isinstance(self._storage, VersionedStorage)
         return any(
             len(self._storage.after(str(resource), cache.position)) >= self._scope.lag
             for life in self._lives
@@ -165,14 +165,14 @@ class World(Stage):
 
     # ── where things wait ────────────────────────────────────────────────────
 
-    def _new_storage(self) -> Versions:
-        return Versions(clock=self._clock, start=START, shelves=self._rules.shelves)
+    def _new_storage(self) -> VersionedStorage:
+        return VersionedStorage(clock=self._clock, start=START, shelves=self._rules.shelves)
 
     def _new_cluster(self, settings: ClusterSettings, rules: Sequence[ReviewRule]) -> Cluster:
-        class Gated(GatedCluster):
+        class _Gated(GatedCluster):
             gates = self._gates
 
-        return Gated(settings, clock=self._clock, rng=self._branch(), reviewers=rules, storage=self._storage)
+        return _Gated(settings, clock=self._clock, rng=self._branch(), reviewers=rules, storage=self._storage)
 
     @property
     def _watches(self) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ class World(Stage):
     # ── what a state is ──────────────────────────────────────────────────────
 
     def _remembered_by(self, manager: Any) -> str:
-        assert isinstance(self._storage, Versions)
+        assert isinstance(self._storage, VersionedStorage)
         return remembered(
             manager._operator, self._storage, self._watches, now=self._now(), clock=self._clock()
         )
@@ -216,7 +216,7 @@ class World(Stage):
     def text(self, is_rest: bool) -> str:
         """See DecidedWorld."""
         storage = self._storage
-        assert isinstance(storage, Versions)
+        assert isinstance(storage, VersionedStorage)
         shelves = [
             str(resource)
             for resource in (
@@ -245,7 +245,7 @@ class World(Stage):
 
     def names(self) -> Names:
         """See DecidedWorld. Random names of pods end in five letters; their claims have the same."""
-        assert isinstance(self._storage, Versions)
+        assert isinstance(self._storage, VersionedStorage)
         ends = {key.name.rpartition("-")[2] for shelf, key in self._storage.order if shelf == str(PODS)}
         current = {
             item.revision

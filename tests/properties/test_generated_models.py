@@ -84,10 +84,10 @@ def test_mypy_in_strict_mode_accepts_every_module(tmp_path: Path) -> None:
 
 USER: Final = """
 from certificates_v1 import Certificate, CertificateSpec, CertificateSpecIssuerRef
-from pykruise.kube.models import ObjectMeta, document, parse
+from pykruise.kube.models import ModelMetadata, document, parse
 
 certificate = Certificate(
-    metadata=ObjectMeta(name="web"),
+    metadata=ModelMetadata(name="web"),
     spec=CertificateSpec(issuer_ref=CertificateSpecIssuerRef(name="ca"), secret_name="web"),
 )
 read: Certificate = parse(Certificate, document(certificate))

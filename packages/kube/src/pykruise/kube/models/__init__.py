@@ -5,13 +5,13 @@ a document ──▶ parse() ──▶ a Model ──▶ document() ──▶ th
 """
 
 from pykruise.kube.models.generate import GenerationError, models_module
-from pykruise.kube.models.model import ListMapKeys, Model, ObjectMeta, document, list_map_keys, parse
+from pykruise.kube.models.model import ListMapKeys, Model, ModelMetadata, document, list_map_keys, parse
 
 __all__ = [
     "GenerationError",
     "ListMapKeys",
     "Model",
-    "ObjectMeta",
+    "ModelMetadata",
     "document",
     "list_map_keys",
     "models_module",

@@ -28,7 +28,7 @@ _WIDTH: Final = 100
 _TAKEN_FIELDS: Final = frozenset({"rest", "bool", "dict", "float", "int", "list", "str"})
 """Names that mean something else inside a class: its own field, and types of annotations."""
 _TAKEN_CLASSES: Final = frozenset(
-    {"Annotated", "Any", "ListMapKeys", "Literal", "Model", "ObjectMeta", "None"}
+    {"Annotated", "Any", "ListMapKeys", "Literal", "Model", "ModelMetadata", "None"}
 )
 _FACTS: Final[Mapping[str, str]] = {
     "default": "Default",
@@ -105,7 +105,7 @@ class _Writer:
             for field, encoded, value in (("api_version", "apiVersion", api_version), ("kind", "kind", kind))
         ]
         metadata = _Field(
-            name="metadata", encoded="metadata", annotation="ObjectMeta", default="", description=""
+            name="metadata", encoded="metadata", annotation="ModelMetadata", default="", description=""
         )
         fields = self._fields_of(properties, schema.get("required") or (), name)
         self._add_class(name, schema.get("description", ""), [*constants, metadata, *fields])
@@ -115,7 +115,9 @@ class _Writer:
         body = "\n\n\n".join(self._blocks)
         typing = [name for name in ("Annotated", "Any", "Literal") if re.search(rf"\b{name}\[|\bAny\b", body)]
         typing = [name for name in typing if re.search(rf"\b{name}\b", body)]
-        models = [name for name in ("ListMapKeys", "Model", "ObjectMeta") if re.search(rf"\b{name}\b", body)]
+        models = [
+            name for name in ("ListMapKeys", "Model", "ModelMetadata") if re.search(rf"\b{name}\b", body)
+        ]
         names = ", ".join(f"{kind} ({api_version})" for kind, api_version in self.kinds.items())
         imports = [f"from typing import {', '.join(typing)}"]
         if "msgspec.field(" in body:

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.documents import Document
 
-__all__ = ["REST", "ListMapKeys", "Model", "ObjectMeta", "camel_of", "document", "list_map_keys", "parse"]
+__all__ = ["REST", "ListMapKeys", "Model", "ModelMetadata", "camel_of", "document", "list_map_keys", "parse"]
 
 M = TypeVar("M", bound="Model")
 
@@ -23,7 +23,7 @@ REST: Final = "(rest)"
 
 
 class ListMapKeys(tuple[str, ...]):
-    """Annotation of a list whose items are told apart by these fields (`x-kubernetes-list-map-keys`).
+    """Annotation of a list whose items differ in these fields (`x-kubernetes-list-map-keys`).
 
     Names are those of the document, such as `containerPort`. Server-side apply merges such a list item by item.
     """
@@ -51,7 +51,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, rename=camel_of):
     where the class does not expect it. `document()` writes them again."""
 
 
-class ObjectMeta(Model, frozen=True, kw_only=True):
+class ModelMetadata(Model, frozen=True, kw_only=True):
     """Metadata of an object. Other fields, such as `managedFields`, are in `rest`."""
 
     name: str | None = None
@@ -87,7 +87,7 @@ def parse(model: type[M], value: Mapping[str, Any]) -> M:
 
 
 def document(model: Model) -> Document:
-    """Return the document of a model, for any client. Optional fields that are None are left out."""
+    """Return the document of a model, for any client, without optional fields whose value is None."""
     result = dict(model.rest)
     for name, info in _fields_of(type(model)).items():
         value = getattr(model, info.name)
@@ -97,7 +97,7 @@ def document(model: Model) -> Document:
 
 
 def list_map_keys(model: type[Model], field: str) -> tuple[str, ...]:
-    """Return the fields by which items of a list are told apart; empty: it is not such a list.
+    """Return the fields in which items of a list differ; empty: it is not such a list.
 
     `field`: its name in Python. Raises KeyError when the model has no such field.
     """

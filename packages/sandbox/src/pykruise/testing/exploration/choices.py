@@ -1,10 +1,10 @@
-"""What can happen next: everything that waits for a decision, and one loop on which it waits.
+"""Everything that can happen next waits for a decision, on one loop.
 
-a request, an event, a reconcile ──▶ Gates.wait() ┐
+a request, an event, a reconcile ──▶ ChoiceGates.wait() ┐
                                                    ├──▶ ChoosingLoop: nothing runs any more ──▶ decide() ──▶ one goes on
 time, operations, a hand-over ─────────────────────┘
 
-What is chosen runs until everything waits again. Time stands still meanwhile: it moves on only when `decide` says so.
+A chosen step runs until everything waits again. Time stands still meanwhile: it moves on only when `decide` says so.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ import msgspec
 from pykruise.sandbox.virtual_time import VirtualLoop
 from pykruise.testing.simulation.worlds import Violation
 
-__all__ = ["Choice", "Chooser", "ChoosingLoop", "Gates", "State", "Waiting"]
+__all__ = ["Choice", "ChoiceGates", "Chooser", "ChoosingLoop", "State", "WaitingChoice"]
 
 
 STEP_S = 1e-5
-"""What a step takes, so that rules can tell what came first. No two states differ by so little."""
+"""Duration of a step, so that rules can tell what came first. No two states differ by so little."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -43,29 +43,29 @@ Chooser = Callable[[State], Choice]
 """Decides which choice of a state comes next."""
 
 
-class Waiting(msgspec.Struct, frozen=True, eq=False):
+class WaitingChoice(msgspec.Struct, frozen=True, eq=False):
     """Something that can go on, in one of several ways."""
 
     what: str
-    """As people read it: `write PATCH pods/web-abcde`."""
+    """Its name for people: `write PATCH pods/web-abcde`."""
     outcomes: tuple[str, ...]
-    """How it may go on; the first is the usual way, the others are faults."""
+    """Ways in which it may go on; the first is the usual one, the others are faults."""
     detail: str
-    """What else distinguishes it from another, such as the body of a request."""
+    """Text that distinguishes it from another, such as the body of a request."""
     goes_on: "asyncio.Future[str]"
 
 
-class Gates:
-    """Where things wait. Until `close()` nothing does: all goes on as usual."""
+class ChoiceGates:
+    """Places where things wait. Until `close()` nothing does: all goes on as usual."""
 
     def __init__(self) -> None:
-        self.waiting: dict[int, Waiting] = {}
-        """In the order in which they came."""
+        self.waiting: dict[int, WaitingChoice] = {}
+        """Things that wait, in the order in which they came."""
         self.are_closed = False
         self._count = 0
 
     def close(self) -> None:
-        """From now on `decide` has to choose."""
+        """Make everything wait from now on, until `decide` chooses it."""
         self.are_closed = True
 
     async def wait(self, what: str, outcomes: tuple[str, ...] = ("",), *, detail: str = "") -> str:
@@ -75,7 +75,7 @@ class Gates:
         self._count += 1
         number = self._count
         goes_on: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.waiting[number] = Waiting(what, outcomes, detail, goes_on)
+        self.waiting[number] = WaitingChoice(what, outcomes, detail, goes_on)
         try:
             return await goes_on
         finally:

@@ -19,7 +19,7 @@ from pykruise.runtime.operator import Operator
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.local import LocalTransport
-from pykruise.testing.exploration.choices import Choice, Chooser, ChoosingLoop, Gates, State
+from pykruise.testing.exploration.choices import Choice, ChoiceGates, Chooser, ChoosingLoop, State
 from pykruise.testing.exploration.states import Names, digest_of
 from pykruise.testing.exploration.wires import LOG, GatedNodes, ReconcileLog
 from pykruise.testing.simulation.worlds import Violation
@@ -78,7 +78,7 @@ class Moments:
     def __init__(
         self,
         world: DecidedWorld,
-        gates: Gates,
+        gates: ChoiceGates,
         choose: Chooser,
         *,
         quiet_s: float = QUIET_S,
@@ -144,7 +144,7 @@ class Moments:
         self._is_waiting_chosen = True
 
     def _waiting_choices(self) -> list[Choice]:
-        """What waits to go on."""
+        """Return everything that waits to go on."""
         choices = []
         everything = list(self._gates.waiting.values())
         waiting_now = [item for item in everything if not item.what.startswith(self._last)] or everything
@@ -180,7 +180,7 @@ def _number_labels(choices: list[Choice]) -> list[Choice]:
 class GatedCluster(Cluster):
     """A cluster whose kubelets wait before each report."""
 
-    gates: Gates
+    gates: ChoiceGates
 
     def transport_for(self, user: str, **options: Any) -> Any:
         """Return the transport of a user; that of kubelets has gates."""
@@ -188,7 +188,7 @@ class GatedCluster(Cluster):
         return GatedNodes(inner, self.gates) if user == "system:nodes" else inner
 
 
-def gate_reconciles(controller: Controller[Key], gates: Gates, logs: list[ReconcileLog]) -> None:
+def gate_reconciles(controller: Controller[Key], gates: ChoiceGates, logs: list[ReconcileLog]) -> None:
     """Let each reconcile of a controller wait to be chosen. `logs`: those under way."""
     reconcile = controller._reconcile
 
@@ -219,7 +219,7 @@ def note_plans(operator: Operator) -> None:
     executor.execute = noted  # type: ignore[method-assign]
 
 
-def describe_waiting(gates: Gates, logs: Sequence[ReconcileLog]) -> list[str]:
+def describe_waiting(gates: ChoiceGates, logs: Sequence[ReconcileLog]) -> list[str]:
     """Return what waits and what is under way, as parts of a state."""
     return [
         *(f"{log.key} {log.plans} {log.came}" for log in logs),

@@ -26,7 +26,7 @@ import msgspec
 from pykruise.testing.exploration.choices import Choice, Chooser, ChoosingLoop, State
 from pykruise.testing.simulation.worlds import Violation
 
-__all__ = ["MOST_STATES", "Play", "Step", "follow_labels", "search"]
+__all__ = ["MOST_STATES", "ExploredStep", "Play", "follow_labels", "search"]
 
 Play = Callable[[Chooser], Coroutine[Any, Any, NoReturn]]
 """Brings a new world to its beginning, and lets the chooser decide from there on, for ever."""
@@ -34,7 +34,7 @@ Play = Callable[[Chooser], Coroutine[Any, Any, NoReturn]]
 MOST_STATES = 1_000_000
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class ExploredStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of the journal: a choice led from one state to another."""
 
     before: int
@@ -49,7 +49,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str = ""
     what: str = ""
     path: tuple[str, ...] = ()
-    """From the beginning; only where a rule was broken."""
+    """Labels from the beginning; only where a rule was broken."""
 
 
 class _Seen:
@@ -99,7 +99,7 @@ class _Seen:
 
 
 class _Places:
-    """How many processes may run beside the first."""
+    """Number of processes that may run beside the first."""
 
     def __init__(self, count: int) -> None:
         self._read, self._write = os.pipe()
@@ -119,7 +119,7 @@ class _Places:
 
 
 class _Explorer:
-    """What chooses in each process: everything, by copies of itself."""
+    """Chooses everything in each process, by copies of the process."""
 
     def __init__(
         self,
@@ -148,7 +148,9 @@ class _Explorer:
         """Go on in copies, and in the last of them here. Does not return where nothing is left to be tried."""
         is_new = self._seen.add(state.digest)
         label = self._path[-1] if self._path else ""
-        step = Step(self._before, label, state.digest, bool(is_new), len(state.choices), state.is_rest)
+        step = ExploredStep(
+            self._before, label, state.digest, bool(is_new), len(state.choices), state.is_rest
+        )
         if state.violation is not None:
             rule, what = state.violation.rule, state.violation.what
             step = msgspec.structs.replace(step, rule=rule, what=what, path=tuple(self._path))
@@ -195,7 +197,7 @@ class _Explorer:
         """The world itself fell over."""
         what = f"{type(error).__name__}: {error}"
         self._write(
-            Step(
+            ExploredStep(
                 self._before,
                 self._path[-1] if self._path else "",
                 1,
@@ -206,14 +208,14 @@ class _Explorer:
         )
 
     def end(self) -> NoReturn:
-        """Of this process, when all are done that it began."""
+        """End this process, when all are done that it began."""
         for child in self._children:
             os.waitpid(child, 0)
         if self._has_place:
             self._places.give_back()
         os._exit(0)
 
-    def _write(self, step: Step) -> None:
+    def _write(self, step: ExploredStep) -> None:
         os.write(self._journal, msgspec.json.encode(step) + b"\n")
 
 
@@ -226,7 +228,7 @@ def search(
     seed: int = 0,
     deepest: int = 0,
     lead: Sequence[str] = (),
-) -> list[Step]:
+) -> list[ExploredStep]:
     """Try everything that can happen in a world, and return each step. `until_broken`: until the first rule is broken.
 
     `seed`: the order in which choices are tried, which matters only where not all of them are; 0: as they come.
@@ -253,11 +255,11 @@ def search(
             finally:
                 explorer.end()
         os.waitpid(child, 0)
-        return [msgspec.json.decode(line, type=Step) for line in journal.read_bytes().splitlines()]
+        return [msgspec.json.decode(line, type=ExploredStep) for line in journal.read_bytes().splitlines()]
 
 
 class _Came(msgspec.Struct):
-    """What came of choices that were followed."""
+    """Result of choices that were followed."""
 
     violation: Violation | None
     choices: tuple[str, ...]

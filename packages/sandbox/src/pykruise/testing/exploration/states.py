@@ -23,7 +23,7 @@ from pykruise.runtime.operator import Operator
 from pykruise.sandbox.apiserver.objects.storage import StorageChange
 from pykruise.testing.simulation.history import RecordingStorage
 
-__all__ = ["Names", "Versions", "digest_of", "remembered"]
+__all__ = ["Names", "VersionedStorage", "digest_of", "remembered"]
 
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -32,25 +32,25 @@ ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|[a-z]+://[0-9a-f]{64}")
 FIRST_IDENTITY = 1 << 32
 """Integers from here on are identities of Python's, by which some memories find what they know."""
 PAST_S = -10.0
-"""What was longer ago than this was long ago."""
+"""Longest time ago that is distinguished from others, in seconds before now."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Versions(RecordingStorage):
+class VersionedStorage(RecordingStorage):
     """A recording storage that knows which object each version was."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.raw: dict[tuple[str, Key, int], bytes] = {}
         self.changes: dict[str, list[tuple[int, Key]]] = {}
-        """By shelf: every version and whose it is."""
+        """Every version and its object, by shelf."""
         self.order: dict[tuple[str, Key], int] = {}
         """When an object was created, as a version."""
         self._texts: dict[tuple[str, Key, int], str] = {}
 
     def commit(self, change: StorageChange) -> None:
-        """As every storage."""
+        """Store a write as every storage does."""
         stored = change.new or change.old
         assert stored is not None
         if change.new is not None:
@@ -61,7 +61,7 @@ class Versions(RecordingStorage):
         super().commit(change)
 
     def text_of(self, shelf: str, key: Key, version: int) -> str:
-        """What an object was in that version; `gone`: it had been removed."""
+        """Return an object as it was in that version; `gone`: it had been removed."""
         known = self._texts.get((shelf, key, version))
         if known is None:
             raw = self.raw.get((shelf, key, version))
@@ -69,12 +69,12 @@ class Versions(RecordingStorage):
         return known
 
     def objects(self, shelf: str) -> list[tuple[Key, int]]:
-        """What is stored, with its version, in order of creation."""
+        """Return the stored objects with their versions, in order of creation."""
         objects = [(item.key, item.revision) for item in self.scan(shelf).items]
         return sorted(objects, key=lambda item: self.order.get((shelf, item[0]), 0))
 
     def after(self, shelf: str, version: int) -> list[str]:
-        """What has been stored after that version, in order."""
+        """Return the writes after that version, in order."""
         return [
             f"{key}:{self.text_of(shelf, key, revision)}"
             for revision, key in self.changes.get(shelf, ())
@@ -124,7 +124,7 @@ def digest_of(text: str) -> int:
 
 
 def remembered(
-    operator: Operator, versions: Versions, plurals: Collection[str], *, now: float, clock: float
+    operator: Operator, versions: VersionedStorage, plurals: Collection[str], *, now: float, clock: float
 ) -> str:
     """Return what an operator knows and has in mind: of these resources, whose events it gets late, and of its own."""
     parts = [
@@ -146,8 +146,8 @@ def remembered(
     return "\n".join(parts)
 
 
-def _known(store: Any, resource: Resource, versions: Versions) -> str:
-    """What a cache holds: `=` where that is what is stored, and what it has not received yet."""
+def _known(store: Any, resource: Resource, versions: VersionedStorage) -> str:
+    """Return a cache's objects, `=` for one that is as stored, and events that it has not received yet."""
     shelf = str(resource)
     held = sorted(store._objects.items(), key=lambda item: versions.order.get((shelf, item[0]), 0))
     parts = []

@@ -17,7 +17,7 @@ import msgspec
 
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.errors import ConnectionLostError
-from pykruise.testing.exploration.choices import Gates
+from pykruise.testing.exploration.choices import ChoiceGates
 from pykruise.testing.simulation.history import SENDER
 from pykruise.testing.simulation.network import GONE, Wire
 from pykruise.testing.simulation.scripts import Fault
@@ -43,14 +43,14 @@ LOG: ContextVar[ReconcileLog | None] = ContextVar("log", default=None)
 
 
 class Faults:
-    """Which faults a write or an event may still meet: `kinds` of network.py, so long as there are some `left`."""
+    """Faults that a write or an event may still meet: `kinds` of network.py, as long as some are `left`."""
 
     def __init__(self, kinds: tuple[str, ...], left: int) -> None:
         self.kinds = kinds
         self.left = left
 
     def outcomes(self) -> tuple[str, ...]:
-        """How it may go on now."""
+        """Return the ways in which it may go on now."""
         return ("", *self.kinds) if self.left > 0 else ("",)
 
 
@@ -63,7 +63,7 @@ class GatedWire(Wire):
     def __init__(
         self,
         *args: Any,
-        gates: Gates,
+        gates: ChoiceGates,
         faults: Faults,
         watch_faults: Faults,
         watches: Collection[str],
@@ -132,7 +132,7 @@ class GatedWire(Wire):
 class GatedNodes(WrappedTransport):
     """The nodes' transport: what kubelets write about pods, and agents about what they are asked for, waits."""
 
-    def __init__(self, inner: Transport, gates: Gates) -> None:
+    def __init__(self, inner: Transport, gates: ChoiceGates) -> None:
         super().__init__(inner)
         self._gates = gates
 

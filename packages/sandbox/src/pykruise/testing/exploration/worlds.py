@@ -29,7 +29,7 @@ from pykruise.runtime.operator import Operator
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from pykruise.testing.contents import documents_of, put_all
-from pykruise.testing.exploration.choices import Choice, Chooser, Gates
+from pykruise.testing.exploration.choices import Choice, ChoiceGates, Chooser
 from pykruise.testing.exploration.deciding import (
     KUBELET_SETTINGS,
     QUIET_S,
@@ -41,7 +41,7 @@ from pykruise.testing.exploration.deciding import (
 )
 from pykruise.testing.exploration.graph import Graph
 from pykruise.testing.exploration.searching import follow_labels, search
-from pykruise.testing.exploration.states import Names, Versions, remembered
+from pykruise.testing.exploration.states import Names, VersionedStorage, remembered
 from pykruise.testing.exploration.wires import Faults, GatedWire, ReconcileLog
 from pykruise.testing.simulation.history import SENDER
 from pykruise.testing.simulation.network import NetworkFaults
@@ -200,7 +200,7 @@ def _check_world(world: SmallWorld) -> None:
         raise ValueError(f"{wrong[0]!r} is not one of: {', '.join(EXPLORED_FAULTS)}")
 
 
-class _Storage(Versions, ObservedStorage):
+class _Storage(VersionedStorage, ObservedStorage):
     """Remembers every version of each object, and lets rules judge."""
 
 
@@ -217,7 +217,7 @@ class _World:
         self._plan = world
         self._simulation = world.simulation
         self._rng = random.Random(1)
-        self._gates = Gates()
+        self._gates = ChoiceGates()
         writes = tuple(kind for kind in world.faults if kind not in ("crash", "gone"))
         self._faults = Faults(writes, 1)
         self._watch_faults = Faults(("gone",), int("gone" in world.faults))
@@ -262,7 +262,7 @@ class _World:
         )
 
     def _new_cluster(self) -> Cluster:
-        class Gated(GatedCluster):
+        class _Gated(GatedCluster):
             gates = self._gates
 
         simulation = self._simulation
@@ -270,7 +270,7 @@ class _World:
         settings = ClusterSettings(
             nodes=simulation.nodes, kubelet=kubelet, tracks_fields=False, controllers=simulation.controllers
         )
-        return Gated(settings, clock=self._clock, rng=self._branch(), storage=self._storage)
+        return _Gated(settings, clock=self._clock, rng=self._branch(), storage=self._storage)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
