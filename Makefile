@@ -20,6 +20,7 @@
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make bench-beside  pykruise and OpenKruise alternately on one real control plane: speed, CPU, memory; PAIRS=5 N=500
 #   make soak HOURS=8  virtual hours of churn over all kinds, and what grows meanwhile; REAL=1: real hours
+#   make bench-kopf N=10000  the same small operator on our runtime and in kopf, alternately; CHANGES=1000 ROUNDS=2
 #   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks at once; prints the
 #               figures of docs/lab/security.md
 #   make site   the documentation as a site, in build/site; make spelling looks for misspelt words in it
@@ -62,7 +63,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: bench-beside soak test-others others-in-brief bench-in-brief matrix-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: bench-beside soak test-others others-in-brief bench-in-brief bench-kopf matrix-in-brief site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -236,6 +237,8 @@ bench-in-brief: $(VENV)/.ready-dev
 	@{ $(MAKE) --no-print-directory bench CLUSTER=real N=4 NODES=2 && \
 	   $(MAKE) --no-print-directory bench-beside N=4 NODES=2 PAIRS=1 ROUNDS=1 REST=1; } >$(VENV)/bench.log 2>&1 \
 	  || { code=$$?; cat $(VENV)/bench.log; exit $$code; }
+	@$(MAKE) --no-print-directory bench-kopf N=20 CHANGES=5 ROUNDS=1 >$(VENV)/bench-kopf.log 2>&1 \
+	  || { code=$$?; cat $(VENV)/bench-kopf.log; exit $$code; }
 
 # Real nodes are waited for most of the time, so they come up beside the other tests. What they say comes in one piece.
 nodes-in-brief: $(VENV)/.ready-dev
@@ -300,6 +303,11 @@ bench-beside: $(VENV)/.ready-dev
 soak: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.soak --hours $(or $(HOURS),8) \
 	  $(if $(REAL),--real) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
+
+CHANGES ?= 1000
+bench-kopf: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.bench_kopf --sites $(if $(filter file,$(origin N)),10000,$(N)) \
+	  --changes $(CHANGES) --rounds $(or $(ROUNDS),2)
 
 attacks: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.bench_attacks --page --cluster $(CLUSTER) \

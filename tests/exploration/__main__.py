@@ -12,9 +12,9 @@ import time
 import msgspec
 
 from exploration.explorer import explore, follow
-from exploration.graph import Graph
 from exploration.scopes import KINDS, scopes
 from exploration.world import Scope
+from pykruise.testing.exploration.graph import Graph
 
 __all__ = ["main"]
 

@@ -1,210 +1,15 @@
-"""Every way a world can go, by copying the process at each state: a child for each choice.
+"""Every way a scope of pykruise's kinds can go: `pykruise.testing.exploration` with the worlds of world.py.
 
-Scope ──▶ explore() ──▶ World in a child ──state──▶ known already? ── yes ──▶ the child ends
-                                                         └── no ──▶ fork() per choice, each goes on from here
-             journal of all steps ──▶ Graph (graph.py)
-
-A process is copied in a few milliseconds, whatever is in it; nothing has to be played again from the start. States that
-were seen are in memory that all processes share. A person's reading and a replay go through `follow()`: labels of
-choices, one after another, without copies.
+Scope ──▶ explore() ──▶ Steps ──▶ Graph          Scope + labels ──▶ follow() ──▶ the rule that is broken then
 """
 
-import asyncio
-import fcntl
-import gc
-import logging
-import mmap
-import os
-import random
-import tempfile
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Sequence
 
-import msgspec
+from exploration.world import Scope, World
+from pykruise.testing.exploration.searching import MOST_STATES, ExploredStep, follow_labels, search
+from pykruise.testing.simulation.worlds import Violation
 
-from exploration.choices import ChoosingLoop
-from exploration.world import Choice, Scope, State, World
-from simulation.rules import Violation
-
-__all__ = ["Step", "explore", "follow"]
-
-MOST_STATES = 1_000_000
-
-
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of the journal: a choice led from one state to another."""
-
-    before: int
-    """0: the beginning."""
-    label: str
-    after: int
-    is_new: bool = False
-    choices: int = 0
-    is_rest: bool = False
-    is_left: bool = False
-    """It was not followed any more: there were too many."""
-    rule: str = ""
-    what: str = ""
-    path: tuple[str, ...] = ()
-    """From the beginning; only where a rule was broken."""
-
-
-class _Seen:
-    """States that some process has been in, in memory that all of them share."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._slots = 1 << (2 * most).bit_length()
-        self._table = mmap.mmap(-1, 8 * self._slots + 16)
-        self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
-
-    def add(self, digest: int) -> bool | None:
-        """True: it is new; None: it is, but there are too many already."""
-        fcntl.lockf(self._lock, fcntl.LOCK_EX)
-        try:
-            slot = digest % self._slots
-            while True:
-                number = self._read(slot)
-                if number == digest:
-                    return False
-                if number == 0:
-                    break
-                slot = (slot + 1) % self._slots
-            count = self._read(self._slots)
-            if count >= self._most:
-                return None
-            self._write(slot, digest)
-            self._write(self._slots, count + 1)
-            return True
-        finally:
-            fcntl.lockf(self._lock, fcntl.LOCK_UN)
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether some process has said so."""
-        return self._read(self._slots + 1) != 0
-
-    def say_enough(self) -> None:
-        """Nothing more is to be tried."""
-        self._write(self._slots + 1, 1)
-
-    def _read(self, slot: int) -> int:
-        return int.from_bytes(self._table[8 * slot : 8 * slot + 8], "little")
-
-    def _write(self, slot: int, value: int) -> None:
-        self._table[8 * slot : 8 * slot + 8] = value.to_bytes(8, "little")
-
-
-class _Places:
-    """How many processes may run beside the first."""
-
-    def __init__(self, count: int) -> None:
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._read, False)
-        os.write(self._write, b"x" * count)
-
-    def take(self) -> bool:
-        """Whether there was one."""
-        try:
-            return os.read(self._read, 1) == b"x"
-        except BlockingIOError:
-            return False
-
-    def give_back(self) -> None:
-        """One that was taken."""
-        os.write(self._write, b"x")
-
-
-class _Explorer:
-    """What chooses in each process: everything, by copies of itself."""
-
-    def __init__(
-        self, journal: Path, *, most_states: int, processes: int, until_broken: bool, seed: int, scope: Scope
-    ) -> None:
-        self._deepest = scope.deepest
-        self._lead = scope.lead
-        self._until_broken = until_broken
-        self._seed = seed
-        self._journal = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._seen = _Seen(most_states)
-        self._places = _Places(processes - 1)
-        self._has_place = False
-        self._children: list[int] = []
-        self._before = 0
-        self._path: list[str] = []
-
-    def __call__(self, state: State) -> Choice:
-        """Go on in copies, and in the last of them here. Does not return where nothing is left to be tried."""
-        is_new = self._seen.add(state.digest)
-        label = self._path[-1] if self._path else ""
-        step = Step(self._before, label, state.digest, bool(is_new), len(state.choices), state.is_rest)
-        if state.violation is not None:
-            rule, what = state.violation.rule, state.violation.what
-            step = msgspec.structs.replace(step, rule=rule, what=what, path=tuple(self._path))
-            if self._until_broken:
-                self._seen.say_enough()
-        is_far = 0 < self._deepest <= len(self._path)
-        self._write(msgspec.structs.replace(step, is_left=is_new is None or is_far))
-        if not is_new or is_far or state.violation is not None or not state.choices:
-            self.end()
-        self._before = state.digest
-        choices = list(state.choices)
-        if len(self._path) < len(self._lead):
-            beginning = self._lead[len(self._path)]
-            choices = [choice for choice in choices if choice.label.startswith(beginning)][:1] or choices
-        if self._seed:
-            random.Random(state.digest ^ self._seed).shuffle(choices)
-        for choice in choices[:-1]:
-            if self._seen.is_enough:
-                self.end()
-            if self._copy():
-                return self._take(choice)
-        return self._take(choices[-1])
-
-    def _take(self, choice: Choice) -> Choice:
-        self._path.append(choice.label)
-        return choice
-
-    def _copy(self) -> bool:
-        """Whether this is the copy. The other one waits for its end, unless there is a place beside it."""
-        is_beside = self._places.take()
-        loop = asyncio.get_running_loop()
-        child = os.fork()
-        if child == 0:
-            asyncio._set_running_loop(loop)
-            self._has_place, self._children = is_beside, []
-            return True
-        if is_beside:
-            self._children.append(child)
-        else:
-            os.waitpid(child, 0)
-        return False
-
-    def fail(self, error: BaseException) -> None:
-        """The world itself fell over."""
-        what = f"{type(error).__name__}: {error}"
-        self._write(
-            Step(
-                self._before,
-                self._path[-1] if self._path else "",
-                1,
-                rule="world",
-                what=what,
-                path=tuple(self._path),
-            )
-        )
-
-    def end(self) -> NoReturn:
-        """Of this process, when all are done that it began."""
-        for child in self._children:
-            os.waitpid(child, 0)
-        if self._has_place:
-            self._places.give_back()
-        os._exit(0)
-
-    def _write(self, step: Step) -> None:
-        os.write(self._journal, msgspec.json.encode(step) + b"\n")
+__all__ = ["ExploredStep", "explore", "follow"]
 
 
 def explore(
@@ -214,82 +19,19 @@ def explore(
     processes: int = 1,
     until_broken: bool = False,
     seed: int = 0,
-) -> list[Step]:
-    """Everything that can happen in a scope, step by step. `until_broken`: until the first rule is broken.
-
-    `seed`: the order in which choices are tried, which matters only where not all of them are; 0: as they come.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        journal = Path(folder) / "steps"
-        child = os.fork()
-        if child == 0:
-            explorer = _Explorer(
-                journal,
-                most_states=most_states,
-                processes=processes,
-                until_broken=until_broken,
-                seed=seed,
-                scope=scope,
-            )
-            try:
-                _run(scope, explorer)
-            except BaseException as error:
-                explorer.fail(error)
-            finally:
-                explorer.end()
-        os.waitpid(child, 0)
-        return [msgspec.json.decode(line, type=Step) for line in journal.read_bytes().splitlines()]
-
-
-class _Came(msgspec.Struct):
-    """What came of choices that were followed."""
-
-    violation: Violation | None
-    choices: tuple[str, ...]
+) -> list[ExploredStep]:
+    """Everything that can happen in a scope, step by step. `until_broken`: until the first rule is broken."""
+    return search(
+        lambda choose: World(scope).play(choose),
+        most_states=most_states,
+        processes=processes,
+        until_broken=until_broken,
+        seed=seed,
+        deepest=scope.deepest,
+        lead=scope.lead,
+    )
 
 
 def follow(scope: Scope, labels: Sequence[str]) -> tuple[Violation | None, tuple[str, ...]]:
     """Play these choices, in a process of its own: the rule that is broken then, and what could come next."""
-    left = list(labels)
-
-    def choose(state: State) -> Choice:
-        chosen = None
-        if state.violation is None and left:
-            label = left.pop(0)
-            chosen = next((choice for choice in state.choices if choice.label == label), None)
-        if chosen is None:
-            came = _Came(state.violation, tuple(choice.label for choice in state.choices))
-            answer.write_bytes(msgspec.json.encode(came))
-            os._exit(0)
-        return chosen
-
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "came"
-        child = os.fork()
-        if child == 0:
-            try:
-                _run(scope, choose)
-            except BaseException as error:
-                fallen = Violation("world", f"{type(error).__name__}: {error}", 0.0)
-                answer.write_bytes(msgspec.json.encode(_Came(fallen, ())))
-            finally:
-                os._exit(1)
-        os.waitpid(child, 0)
-        came = msgspec.json.decode(answer.read_bytes(), type=_Came)
-        return came.violation, came.choices
-
-
-def _run(scope: Scope, choose: Callable[[State], Choice]) -> None:
-    """Not to be interrupted by Python's garbage collector, which would find other things in each copy."""
-    logging.disable(logging.CRITICAL)
-    gc.disable()
-    gc.freeze()
-    loop = ChoosingLoop()
-    try:
-        loop.run_until_complete(_play(scope, choose))
-    finally:
-        gc.enable()
-
-
-async def _play(scope: Scope, choose: Callable[[State], Choice]) -> None:
-    await World(scope).play(choose)
+    return follow_labels(lambda choose: World(scope).play(choose), labels)

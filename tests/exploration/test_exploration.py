@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from exploration.explorer import explore, follow
-from exploration.graph import Graph
 from exploration.pitfalls import PITFALLS, Pitfall
 from exploration.scopes import scopes
 from exploration.world import Scope
+from pykruise.testing.exploration.graph import Graph
 from simulation.mutating import mutated
 
 pytestmark = pytest.mark.timeout(300)

@@ -8,33 +8,32 @@ comes of it, the world is at rest, and has to be as it was asked for.
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import msgspec
 
-from exploration.choices import ChoosingLoop, Gates
-from exploration.state import Names, Versions, digest_of, remembered
-from exploration.wires import LOG, Faults, GatedNodes, GatedWire, ReconcileLog
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.runtime.execute import Outcome
-from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.local import LocalTransport
+from pykruise.testing.exploration.choices import Choice, ChoiceGates, Chooser
+from pykruise.testing.exploration.deciding import (
+    KUBELET_SETTINGS,
+    QUIET_S,
+    GatedCluster,
+    Moments,
+    describe_waiting,
+    gate_reconciles,
+    note_plans,
+)
+from pykruise.testing.exploration.states import Names, VersionedStorage, remembered
+from pykruise.testing.exploration.wires import Faults, GatedWire, ReconcileLog
 from pykruise.testing.simulation.network import Wire
 from simulation.rules import Violation
 from simulation.script import Operation, Script
 from simulation.stage import START, Life, Stage
 
-__all__ = ["QUIET_S", "Choice", "Scope", "State", "World"]
-
-QUIET_S = 40.0
-"""Longer than anything optional is put off."""
-MOMENT = "a moment passes"
-KUBELET = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
-"""Kubelets take no time, but each of their steps has to be chosen."""
+__all__ = ["QUIET_S", "Scope", "World"]
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,37 +73,6 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Whether events may come between a write and its answer."""
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """One way in which a world may go on. `label` distinguishes it from others, and is the same in equal states."""
-
-    label: str
-    go: Callable[[], None]
-
-
-class State(msgspec.Struct, frozen=True):
-    """A moment in which nothing runs."""
-
-    digest: int
-    choices: tuple[Choice, ...]
-    is_rest: bool
-    violation: Violation | None
-    text: Callable[[], str]
-
-
-Chooser = Callable[[State], Choice]
-
-
-class _Cluster(Cluster):
-    """A cluster whose kubelets wait."""
-
-    gates: Gates
-
-    def transport_for(self, user: str, **options: Any) -> Any:
-        """See Cluster."""
-        inner: LocalTransport = super().transport_for(user, **options)
-        return GatedNodes(inner, self.gates) if user == "system:nodes" else inner
-
-
 class World(Stage):
     """A scope that is played: see the module."""
 
@@ -112,23 +80,21 @@ class World(Stage):
     is_overseen = False
 
     def __init__(self, scope: Scope) -> None:
-        super().__init__(msgspec.structs.replace(scope.script, latency_s=0.0, kubelet=KUBELET, hook_s=0.0))
+        super().__init__(
+            msgspec.structs.replace(scope.script, latency_s=0.0, kubelet=KUBELET_SETTINGS, hook_s=0.0)
+        )
         self._scope = scope
-        self._gates = Gates()
+        self._gates = ChoiceGates()
         self._faults = Faults(scope.faults, 1)
         self._watch_faults = Faults(("gone",), scope.breaks)
         self._operations_left: tuple[Operation, ...] = scope.operations
         self._hand_overs = scope.hand_overs
         self._logs: list[ReconcileLog] = []
         self._has_begun = False
-        self._quiet_since = 0.0
-        self._is_waiting_chosen = False
 
     async def play(self, choose: Chooser) -> NoReturn:
         """Bring it to rest, and then let `choose` decide, for ever. Raises RuntimeError where there is no rest."""
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, ChoosingLoop)
-        self._choose = choose
+        scope = self._scope
         async with self.running():
             for operation in self._scope.before:
                 await self._operations.do(operation)
@@ -141,91 +107,42 @@ class World(Stage):
                     f"no rest at the start: {self._found or list(self._rules.at_rest(self._now()))}"
                 )
             await asyncio.sleep(self._scope.settle_s)
-            self._gates.close()
-            self._quiet_since = self._now()
-            loop.decide = self._decide
-            await asyncio.Event().wait()
+            moments = Moments(
+                self, self._gates, choose, quiet_s=scope.quiet_s, moment_s=scope.moment_s, last=scope.last
+            )
+            await moments.run()
         raise AssertionError
 
     # ── what is chosen ───────────────────────────────────────────────────────
 
-    def _decide(self) -> bool:
-        """Nothing runs any more: True when something goes on, False when time is to pass."""
-        must = self._must()
-        may = self._may()
-        if not must and self._has_begun and not self._found and not self._is_quiet():
-            if not may or self._is_waiting_chosen:
-                return False
-            must = [Choice("time passes", self._wait)]
-            is_rest = False
-        else:
-            is_rest = not must and self._has_begun and self._is_quiet()
-            if must and self._is_moment_near():
-                may.append(Choice(MOMENT, lambda: None))
-        choices = _numbered([*may, *must])
-        if is_rest:
-            self._found += list(self._rules.at_rest(self._now()))[:1]
-        names = self._names()
-        text = names.replace(self._text(is_rest))
-        named = tuple(Choice(names.replace(choice.label), choice.go) for choice in choices)
-        state = State(digest_of(text), named, is_rest, self._found[0] if self._found else None, lambda: text)
-        chosen = self._choose(state)
-        self._is_waiting_chosen = False
-        if chosen.label != "time passes":
-            self._quiet_since = self._now()
-        chosen.go()
-        return chosen.label not in ("time passes", MOMENT)
+    def beginning(self) -> Choice | None:
+        """See DecidedWorld."""
+        return None if self._has_begun else Choice(_words(self._scope.begin), self._begin)
 
-    def _is_moment_near(self) -> bool:
-        timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
-        ends = (timer.when() for timer in timers if not timer.cancelled())
-        return bool(min(ends, default=math.inf) <= self._now() + self._scope.moment_s)
-
-    def _is_quiet(self) -> bool:
-        return self._now() - self._quiet_since >= self._scope.quiet_s
-
-    def _wait(self) -> None:
-        self._is_waiting_chosen = True
-
-    def _must(self) -> list[Choice]:
-        """What waits to go on."""
-        if not self._has_begun:
-            return [Choice(_words(self._scope.begin), self._begin)]
-        choices = []
-        waiting_now = list(self._gates.waiting.values())
-        waiting_now = [
-            waiting for waiting in waiting_now if not waiting.what.startswith(self._scope.last)
-        ] or waiting_now
-        late = [
-            waiting
-            for waiting in waiting_now
-            if waiting.what.startswith("event ") and self._is_late(waiting.what)
-        ]
-        for waiting in late[:1] or waiting_now:
-            for outcome in waiting.outcomes:
-                label = f"{waiting.what}, {outcome}" if outcome else waiting.what
-                choices.append(Choice(label, _releasing(waiting.goes_on, outcome)))
+    def additions(self) -> list[Choice]:
+        """See DecidedWorld."""
+        choices = [Choice(_words(operation), self._doing(operation)) for operation in self._operations_left]
+        if self._hand_overs > 0:
+            choices.append(Choice("the manager is killed, and another starts", self._hand_over))
         return choices
 
-    def _is_late(self, event: str) -> bool:
-        """Whether a watch of this event's resource is as far behind as it may be."""
-        assert isinstance(self._storage, Versions)
-        plural = event.split()[2].partition("/")[0]
+    def violation(self) -> Violation | None:
+        """See DecidedWorld."""
+        return self._found[0] if self._found else None
+
+    def judge_rest(self) -> None:
+        """See DecidedWorld."""
+        self._found += list(self._rules.at_rest(self._now()))[:1]
+
+    def is_late(self, plural: str) -> bool:
+        """See DecidedWorld."""
+        assert isinstance(self._storage, VersionedStorage)
         return any(
             len(self._storage.after(str(resource), cache.position)) >= self._scope.lag
             for life in self._lives
             for resource, cache in life.manager._sources.by_resource.items()
             if resource.plural == plural
         )
-
-    def _may(self) -> list[Choice]:
-        """What may come besides, and need not."""
-        if not self._has_begun:
-            return []
-        choices = [Choice(_words(operation), self._doing(operation)) for operation in self._operations_left]
-        if self._hand_overs > 0:
-            choices.append(Choice("the manager is killed, and another starts", self._hand_over))
-        return choices
 
     def _begin(self) -> None:
         self._has_begun = True
@@ -248,14 +165,14 @@ class World(Stage):
 
     # ── where things wait ────────────────────────────────────────────────────
 
-    def _new_storage(self) -> Versions:
-        return Versions(clock=self._clock, start=START, shelves=self._rules.shelves)
+    def _new_storage(self) -> VersionedStorage:
+        return VersionedStorage(clock=self._clock, start=START, shelves=self._rules.shelves)
 
     def _new_cluster(self, settings: ClusterSettings, rules: Sequence[ReviewRule]) -> Cluster:
-        class Gated(_Cluster):
+        class _Gated(GatedCluster):
             gates = self._gates
 
-        return Gated(settings, clock=self._clock, rng=self._branch(), reviewers=rules, storage=self._storage)
+        return _Gated(settings, clock=self._clock, rng=self._branch(), reviewers=rules, storage=self._storage)
 
     @property
     def _watches(self) -> tuple[str, ...]:
@@ -277,33 +194,11 @@ class World(Stage):
 
     def _watch_reconciles(self, name: str, manager: Any, wire: Wire, controller: Any) -> None:
         super()._watch_reconciles(name, manager, wire, controller)
-        reconcile = controller._reconcile
-
-        async def gated(key: Any) -> float | None:
-            await self._gates.wait(f"reconcile {controller.name} {key.name}")
-            log = ReconcileLog(f"{controller.name} {key}")
-            LOG.set(log)
-            self._logs.append(log)
-            try:
-                result: float | None = await reconcile(key)
-                return result
-            finally:
-                self._logs.remove(log)
-                LOG.set(None)
-
-        controller._reconcile = gated
+        gate_reconciles(controller, self._gates, self._logs)
 
     def _start_manager(self) -> Life:
         life = super()._start_manager()
-        executor = life.manager._operator._context.executor
-        execute = executor.execute
-
-        async def noted(plan: Plan, **given: Any) -> Outcome:
-            if (log := LOG.get()) is not None:
-                log.plans.append(f"{plan.stages} {plan.status}")
-            return await execute(plan, **given)
-
-        executor.execute = noted  # type: ignore[method-assign]
+        note_plans(life.manager._operator)
         return life
 
     async def _put_labels(self, pod: str, labels: Any, state: str) -> None:
@@ -313,12 +208,15 @@ class World(Stage):
     # ── what a state is ──────────────────────────────────────────────────────
 
     def _remembered_by(self, manager: Any) -> str:
-        assert isinstance(self._storage, Versions)
-        return remembered(manager, self._storage, self._watches, now=self._now(), clock=self._clock())
+        assert isinstance(self._storage, VersionedStorage)
+        return remembered(
+            manager._operator, self._storage, self._watches, now=self._now(), clock=self._clock()
+        )
 
-    def _text(self, is_rest: bool) -> str:
+    def text(self, is_rest: bool) -> str:
+        """See DecidedWorld."""
         storage = self._storage
-        assert isinstance(storage, Versions)
+        assert isinstance(storage, VersionedStorage)
         shelves = [
             str(resource)
             for resource in (
@@ -336,10 +234,7 @@ class World(Stage):
             for key, version in storage.objects(shelf)
         ]
         parts += [self._remembered_by(life.manager) for life in self._lives]
-        parts += [f"{log.key} {log.plans} {log.came}" for log in self._logs]
-        parts += [
-            f"{waiting.what} {waiting.outcomes} {waiting.detail}" for waiting in self._gates.waiting.values()
-        ]
+        parts += describe_waiting(self._gates, self._logs)
         parts.append(
             f"{is_rest} {self._has_begun} {self._operations_left} {self._hand_overs} {self._faults.left}"
             f" {self._watch_faults.left}"
@@ -348,9 +243,9 @@ class World(Stage):
             parts.append(f"{self._now():.2f}")
         return "\n".join(parts)
 
-    def _names(self) -> Names:
-        """Random names of pods end in five letters; their claims have the same."""
-        assert isinstance(self._storage, Versions)
+    def names(self) -> Names:
+        """See DecidedWorld. Random names of pods end in five letters; their claims have the same."""
+        assert isinstance(self._storage, VersionedStorage)
         ends = {key.name.rpartition("-")[2] for shelf, key in self._storage.order if shelf == str(PODS)}
         current = {
             item.revision
@@ -362,17 +257,3 @@ class World(Stage):
 
 def _words(operation: Operation) -> str:
     return f"a person: {operation.do} {operation.args}"
-
-
-def _releasing(goes_on: "asyncio.Future[str]", outcome: str) -> Callable[[], None]:
-    return lambda: goes_on.set_result(outcome)
-
-
-def _numbered(choices: list[Choice]) -> list[Choice]:
-    """Labels that would be the same get a number."""
-    counts: dict[str, int] = {}
-    result = []
-    for choice in choices:
-        count = counts[choice.label] = counts.get(choice.label, 0) + 1
-        result.append(choice if count == 1 else Choice(f"{choice.label} ({count})", choice.go))
-    return result

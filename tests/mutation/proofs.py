@@ -15,12 +15,12 @@ import msgspec
 import pytest
 
 from exploration.explorer import explore
-from exploration.graph import Graph
 from exploration.scopes import KINDS as EXPLORED
 from exploration.scopes import scopes
 from exploration.test_exploration import MOST_STATES, SUITE
 from mutation.children import LimitError, in_child
 from mutation.covering import Lines, tracing
+from pykruise.testing.exploration.graph import Graph
 from simulation.kinds import GENERATORS, generate
 from simulation.world import run
 

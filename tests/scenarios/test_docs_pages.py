@@ -47,6 +47,7 @@ LEFT_OUT: Final = {
     "operators.md": [
         "pip install ./packages/kube './packages/sandbox[testing]'   # from the root of a checkout",
         "kubectl apply -f crd.yaml && python page_operator.py",
+        "make bench-kopf N=10000 CHANGES=1000 ROUNDS=2",
     ],
     "migration.md": ["pykruise storage show"],
     "progressive-delivery.md": ["apiVersion: rollouts.kruise.io/v1beta1"],

@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from pykruise.testing.simulation.history import Commit, Reconcile
+from pykruise.testing.simulation.worlds import Violation
 from simulation.pods import PodHistory, Version
 
 __all__ = [
@@ -35,17 +36,6 @@ __all__ = [
 ]
 
 PODS, REVISIONS = "pods", "controllerrevisions.apps"
-
-
-class Violation(msgspec.Struct, frozen=True):
-    """A rule that was broken: which, how, and when (virtual seconds)."""
-
-    rule: str
-    what: str
-    at: float
-
-    def __str__(self) -> str:
-        return f"{self.at:.3f} {self.rule}: {self.what}"
 
 
 class Workload(Protocol):

@@ -11,7 +11,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.operators import Child, Desired, Observed, operator
-from pykruise.runtime.actions import Create, patch_object
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView, object_views, owner_reference_to
 from pykruise.runtime.operator import Work
@@ -247,6 +247,72 @@ def test_a_decision_from_a_stale_read_is_found() -> None:
     assert failure is not None
     assert failure.outcome.rule == "no_port_is_given_twice"
     assert len(failure.script.operations) == 2
+
+
+def pages_without_an_owner(*, forgets: bool = True) -> Work:
+    """Pages have no owner, so garbage collection leaves them; a finalizer deletes them, or is forgotten."""
+
+    async def snapshot(view: DocumentView, read: Read[Any]) -> Any:
+        page = read.get(PAGE_VIEWS, Key(view.namespace, f"{view.name}-page"))
+        return Observed(object=view, owned={CONFIG_MAPS: [page] if page else []}, now=read.now())
+
+    def plan(observed: Observed) -> Plan:
+        site, pages = observed.object, observed.children(CONFIG_MAPS)
+        if not site.is_deleting and not forgets and not site.finalizers:
+            patch = patch_object(SITES, site, {"metadata": {"finalizers": ["example.com/page"]}})
+            return plan_of("finalizer", Step(action=patch, because="the page has no owner"))
+        if site.is_deleting and pages:
+            return plan_of(
+                "page", Step(action=delete_object(CONFIG_MAPS, pages[0]), because="its Site is deleted")
+            )
+        if site.is_deleting:
+            patch = patch_object(SITES, site, {"metadata": {"finalizers": None}})
+            return (
+                plan_of("finalizer", Step(action=patch, because="the page is deleted"))
+                if site.finalizers
+                else Plan()
+            )
+        if pages:
+            return Plan()
+        key = Key(site.namespace, f"{site.name}-page")
+        body = {
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "data": {"index.html": html_of(site)},
+        }
+        return plan_of("page", Step(action=Create(resource=CONFIG_MAPS, key=key, body=body), because="page"))
+
+    control = Control(
+        name="pages",
+        component="pages",
+        objects=SITE_VIEWS,
+        reads=lambda _: (PAGE_VIEWS,),
+        wakes=lambda _: (itself(SITE_VIEWS),),
+        snapshot=snapshot,
+        object_of=lambda observed: observed.object,
+        plan=plan,
+    )
+    return Work(resource=SITES, control=control)
+
+
+def no_page_is_left_behind(store: SimulatedStore) -> str | None:
+    sites = {f"{item['metadata']['name']}-page" for item in store.objects(SITES)}
+    pages = [item["metadata"]["name"] for item in store.objects(CONFIG_MAPS)]
+    return next((f"{name} is left" for name in pages if name.endswith("-page") and name not in sites), None)
+
+
+def test_a_leak_at_deletion_is_found() -> None:
+    failure = hunt(
+        simulation_of(pages_without_an_owner(), always=[], at_rest=[no_page_is_left_behind]), seeds=1000
+    )
+    assert failure is not None
+    assert failure.outcome.rule == "no_page_is_left_behind"
+    assert [operation.do for operation in failure.script.operations] == ["create", "delete"]
+    assert failure.script.faults == ()
+
+
+def test_a_finalizer_that_is_not_forgotten_leaks_nothing() -> None:
+    work = pages_without_an_owner(forgets=False)
+    assert hunt(simulation_of(work, always=[], at_rest=[no_page_is_left_behind]), seeds=15) is None
 
 
 # ── what else a simulation notices ───────────────────────────────────────────

@@ -12,6 +12,7 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.models.model import Model, parse
 from pykruise.kube.resources import Resource
 from pykruise.operators.children import Child
 from pykruise.runtime.objects import DocumentView
@@ -51,9 +52,13 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         return next((view for view in self.children(resource) if view.name == name), None)
 
     def as_model(self, model: type[M]) -> M:
-        """Return the object as a typed value, such as a msgspec Struct. Raises msgspec.ValidationError with the path of
-        a field that has the wrong type.
+        """Return the object as a typed value: a class of `pykruise-kube models`, or a msgspec Struct.
+
+        A Struct drops fields that it does not have. Raises msgspec.ValidationError with the path of a field
+        that has the wrong type.
         """
+        if issubclass(model, Model):
+            return parse(model, self.object.doc)
         return msgspec.convert(self.object.doc, model)
 
 

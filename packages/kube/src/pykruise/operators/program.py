@@ -102,7 +102,8 @@ def main(
 ) -> None:
     """Run an operator until SIGTERM or SIGINT, and exit: 0 after a graceful end, 1 for an error, 2 for wrong flags.
 
-    `name`: of the Lease and the user agent. `argv`: flags; None: those of the command line. `--help` lists them.
+    `name`: of the Lease and the user agent. `webhooks`: what `validating()` and `defaulting()` return; they need
+    `--webhook-cert-dir`. `argv`: flags; None: those of the command line. `--help` lists them.
     """
     known = {flag.name: flag for flag in FLAGS}
     try:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from pykruise.cli.errors import CommandError
+from pykruise.kube.yaml_documents import read_yaml_documents
 
 _EXTENSIONS: Final = (".yaml", ".yml", ".json")
 
@@ -36,10 +37,11 @@ def read_documents(path: Path) -> list[dict[str, Any]]:
 def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
     """All objects of a YAML text, without empty documents. `source`: its name in errors."""
     try:
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+        documents = [document for document in read_yaml_documents(text) if document is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"{source}, line {mark.line + 1}" if mark else source
+        # A text that ends too early is marked behind its last line.
+        where = f"{source}, line {min(mark.line + 1, max(1, len(text.splitlines())))}" if mark else source
         raise CommandError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
     documents = [item for document in documents for item in _items(document)]
     for number, document in enumerate(documents, start=1):

@@ -100,7 +100,9 @@ class Hooks:
         return hook
 
     def serve(self, *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
-        """Run until Ctrl-C against the cluster of a kubeconfig. None: see kube/config/kubeconfig.py."""
+        """Run until Ctrl-C. `kubeconfig`: path of the file that selects the cluster; None: $KUBECONFIG, the pod's
+        account, or ~/.kube/config. `namespace`: watch only pods of this namespace; empty: of all.
+        """
         asyncio.run(self._serve_cluster(kubeconfig, namespace))
 
     async def _serve_cluster(self, kubeconfig: str | Path | None, namespace: str) -> None:
@@ -120,7 +122,7 @@ class Hooks:
         rng: random.Random | None = None,
     ) -> None:
         """Run until cancelled. `namespace`: watch only pods of this namespace. `workers`: maximum number of
-        concurrent function calls.
+        concurrent function calls. `clock` and `rng` are for tests: the time, and the jitter of delays.
         """
         rng = rng or random.Random()
         states = {*self._hooks}

@@ -41,12 +41,13 @@ async def explain(
     context: str | None = None,
     now: Instant | None = None,
 ) -> Explanation:
-    """Explain why an object does not match its spec (yet): `clonesets/web`, or `pod/web-x` for the obstacles of a
-    pod.
+    """Explain why an object does not match its spec (yet). `target`: `clonesets/web`, or `pod/web-x` for the obstacles
+    of a pod.
 
-    `client`: the connection to use. Without it, a kubeconfig selects the cluster. `namespace`: empty means the
-    namespace of
-    the context, or `default`.
+    `client`: the connection to use. Without it, `kubeconfig` and `context` select the cluster. `namespace`: empty means
+    the namespace of the context, or `default`. `now`: seconds since 1970; None: the clock's. Raises MissingError for an
+    object that does not exist, CommandError for a target that is not kind/name, KubeError when the cluster does not
+    answer.
     """
     async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now
@@ -71,6 +72,8 @@ async def plan(
 ) -> Forecast | Outlook:
     """Forecast a change. `target`: an object as it would be applied, or the name of an existing object. `sets`:
     changes to it, in the syntax of `--set` (`image=main=shop:2`).
+
+    `namespace`, `client`, `kubeconfig`, `context`, `now` and errors: as in `explain`.
     """
     async with _connect(client, kubeconfig, context) as (asking, default):
         at = time.time() if now is None else now

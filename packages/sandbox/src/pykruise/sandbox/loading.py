@@ -27,6 +27,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.yaml_documents import read_yaml_documents
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.nodes.specs import NodeSpec, Taint
 
@@ -106,7 +107,7 @@ def read_dump(path: Path) -> Dump:
         raise DumpError(f"{path}: cannot be read: {reason}") from err
     result: list[Document] = []
     try:
-        for number, doc in enumerate(yaml.load_all(text, Loader=_Loader), start=1):
+        for number, doc in enumerate(read_yaml_documents(text), start=1):
             result += _objects(path, number, doc)
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
@@ -115,16 +116,6 @@ def read_dump(path: Path) -> Dump:
     except yaml.YAMLError as err:
         raise DumpError(f"{path}: is not YAML: {' '.join(str(err).split())}") from err
     return Dump(tuple(_sort_documents(result)))
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Loads timestamps as strings, as JSON has them."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def _objects(path: Path, number: int, doc: Any) -> Iterator[Document]:

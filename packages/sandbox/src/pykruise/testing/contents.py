@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
@@ -17,6 +16,7 @@ from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.near_misses import hint
+from pykruise.kube.yaml_documents import read_yaml_documents
 from pykruise.sandbox.inventory import Inventory, discover
 from pykruise.sandbox.nodes.faults import Rule, rules_from
 
@@ -52,7 +52,7 @@ def documents_with_sources(manifests: Iterable[Manifest]) -> list[tuple[str, Doc
             documents.append((source, dict(manifest)))
             continue
         text = manifest.read_text("utf-8") if isinstance(manifest, Path) else manifest
-        for doc in yaml.safe_load_all(text):
+        for doc in read_yaml_documents(text):
             if doc is None:
                 continue
             if not isinstance(doc, dict) or not doc.get("kind"):

@@ -151,12 +151,12 @@ class Sandbox:
         self.run(asyncio.sleep(seconds))
 
     def until(self, claim: Callable[[], Any], *, within_s: float = 60.0, every_s: float = 0.1) -> None:
-        """Let time pass until `claim()` is true.
+        """Let time pass until `claim()` is true. It is asked every `every_s` seconds of virtual time.
 
         `claim` may use the methods of this class. An object, a field or an item that does not exist yet
         (NotFoundError, KeyError, IndexError) counts as not true yet. Raises AssertionError when the claim is not true
-        within `within_s`: the message has the claim, the status of the objects that it read last, and their last
-        events.
+        within `within_s` seconds: the message has the claim, the status of the objects that it read last, and their
+        last events.
         """
         __tracebackhide__ = True
         self._until(claim, lambda: claim_text(claim), within_s=within_s, every_s=every_s)
@@ -168,8 +168,8 @@ class Sandbox:
 
         `condition`: its type, with `=False` or `=Unknown` for another status than True; `deleted`: wait until the
         object is deleted. A condition that is older than the last change of the spec does not count. Returns the
-        object, or None if it is deleted. Raises AssertionError as `until` does, ValueError for a target that is not
-        kind/name.
+        object, or None if it is deleted. Raises AssertionError as `until` does after `within_s` seconds, ValueError
+        for a target that is not kind/name.
         """
         __tracebackhide__ = True
         kind, slash, name = target.partition("/")
@@ -256,7 +256,7 @@ class Sandbox:
         namespace: str = "default",
         subresource: str = "",
     ) -> Document:
-        """Merge-patch an object, and return it as stored."""
+        """Merge-patch an object, and return it as stored. `subresource`: `status` or `scale`; empty: the object."""
         return self._one(
             kind,
             namespace,
@@ -274,7 +274,7 @@ class Sandbox:
         )
 
     def list(self, kind: str, *, namespace: str = "", label_selector: str = "") -> list[Document]:
-        """Return objects of a kind, of all namespaces or of one."""
+        """Return objects of a kind, of all namespaces or of one. `label_selector`: such as `app=web,tier!=cache`."""
 
         async def listed() -> list[Document]:
             resource = await resource_named(self.client, kind)
@@ -285,7 +285,7 @@ class Sandbox:
         return self.run(listed())
 
     def events(self, target: str = "", *, namespace: str = "default") -> Sequence[Document]:
-        """Return the events of a namespace, or of one object (`events("clonesets/web")`), oldest first."""
+        """Return the events of a namespace, or of the object `target` (`events("clonesets/web")`), oldest first."""
         kind, _, name = target.partition("/")
         wanted = self.run(resource_named(self.client, kind)).kind if kind else ""
         events = [

@@ -361,7 +361,8 @@ class Client:
     ) -> bytes:
         """POST a new object or, with `name`, a subresource of an existing one (`eviction`, `binding`).
 
-        Returns the stored object. Raises AlreadyExistsError, InvalidError, ForbiddenError.
+        Returns the stored object. Raises AlreadyExistsError, InvalidError, ForbiddenError; ValueError for a name
+        without a subresource, or the reverse.
         """
         if bool(name) != bool(options.get("subresource")):
             raise ValueError("create: name and subresource go together")

@@ -132,7 +132,7 @@ class Limiter:
     # ── turns ────────────────────────────────────────────────────────────────
 
     async def acquire(self, loop: asyncio.AbstractEventLoop, priority: int, scope: str) -> None:
-        """Enter a slot."""
+        """Enter a slot. Raises HeldBackError when the server asked to wait longer than PATIENCE_S."""
         while (left_s := self._held_until.get(scope, 0.0) - loop.time()) > 0:
             if left_s > PATIENCE_S:
                 raise HeldBackError(_held_back(scope), retry_after_s=left_s)

@@ -48,7 +48,7 @@ LISTS: Final = ("contexts", "clusters", "users")
 
 def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[KubeconfigEntry]], str]:
     """Return contexts, clusters and users of all files, and the current context. The first file to define a name
-    wins.
+    wins. Raises ConfigurationError.
     """
     entries: dict[str, list[KubeconfigEntry]] = {plural: [] for plural in LISTS}
     current = ""

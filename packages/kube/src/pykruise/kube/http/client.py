@@ -146,8 +146,8 @@ class HttpClient:
     ) -> Response:
         """Send one request and return its answer. `headers` replace the request's own; `tls`: the context to use now.
 
-        Raises UnreachableError, RequestTimeoutError, ConnectionLostError; ValueError for a header that contains a
-        line end.
+        Raises UnreachableError, RequestTimeoutError, ConnectionLostError, AnswerTooLargeError; ValueError for a
+        header that contains a line end.
         """
         loop = asyncio.get_running_loop()
         data = self._writer.encode(request, headers)

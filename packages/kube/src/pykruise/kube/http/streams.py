@@ -176,7 +176,7 @@ class Streams:
         reading.
 
         `timeout_s` covers everything that happens here. Raises UnreachableError, RequestTimeoutError,
-        ConnectionLostError.
+        ConnectionLostError, AnswerTooLargeError.
         """
         loop = asyncio.get_running_loop()
         what = what_of(self._origin, request)
@@ -236,7 +236,7 @@ class _SilentError(Exception):
 async def lines_of(stream: Stream, *, what: str, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a body, without line ends; empty ones are skipped. Lines have at most MOST_LINE bytes.
 
-    Raises ConnectionLostError. The parts of a long line are joined only once.
+    Raises ConnectionLostError, SilentStreamError, AnswerTooLargeError. The parts of a long line are joined only once.
     """
     begun: list[bytes] = []
     size = 0

@@ -70,14 +70,14 @@ def parse_boolean(text: str) -> bool | None:
 
 
 def read_boolean(text: str) -> bool:
-    """Parse true or false as Go does."""
+    """Parse true or false as Go does. Raises ValueError."""
     if (value := parse_boolean(text)) is None:
         raise ValueError(f"{text!r} is not a boolean; write true or false")
     return value
 
 
 def read_whole(minimum: int | None = None, maximum: int | None = None) -> Callable[[str], int]:
-    """Return a parser for a whole number within limits."""
+    """Return a parser for a whole number within limits, which raises ValueError."""
 
     def read(text: str) -> int:
         try:
@@ -93,7 +93,7 @@ def read_whole(minimum: int | None = None, maximum: int | None = None) -> Callab
 
 
 def read_duration(text: str) -> float:
-    """Parse a duration such as `15s` or `2m0s` into seconds."""
+    """Parse a duration such as `15s` or `2m0s` into seconds. Raises ValueError, also for a negative one."""
     seconds = parse_duration(text)
     if seconds < 0:
         raise ValueError(f"{text!r} is negative")
@@ -101,7 +101,7 @@ def read_duration(text: str) -> float:
 
 
 def read_positive(text: str) -> float:
-    """Parse a duration longer than 0."""
+    """Parse a duration longer than 0 into seconds. Raises ValueError."""
     seconds = read_duration(text)
     if seconds <= 0:
         raise ValueError(f"{text!r} is not longer than 0")
@@ -109,7 +109,10 @@ def read_positive(text: str) -> float:
 
 
 def read_address(text: str) -> Address | None:
-    """Parse `host:port`, or `:port` for all interfaces; `0` and an empty text mean: not served."""
+    """Parse `host:port`, or `:port` for all interfaces; `0` and an empty text mean: not served.
+
+    Raises ValueError.
+    """
     if text in ("", "0"):
         return None
     host, colon, port = text.rpartition(":")
@@ -119,7 +122,7 @@ def read_address(text: str) -> Address | None:
 
 
 def read_one_of(*values: str) -> Callable[[str], str]:
-    """Return a parser for one of these words."""
+    """Return a parser for one of these words, which raises ValueError for others."""
 
     def read(text: str) -> str:
         if text not in values:
@@ -193,7 +196,7 @@ def unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
 
 
 def read_texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list[str]]:
-    """Return the texts of each flag, in the order of the command line."""
+    """Return the texts of each flag, in the order of the command line. Raises FlagError."""
     given: dict[str, list[str]] = {}
     rest = list(argv)
     while rest:
@@ -224,7 +227,10 @@ def _suggest_flag(name: str, known: Mapping[str, Flag]) -> str:
 
 
 def read_value(flag: Flag, texts: Iterable[str] | None) -> Any:
-    """Return the value of a flag. The last text counts, but the others must be valid too."""
+    """Return the value of a flag. The last text counts, but the others must be valid too.
+
+    Raises FlagError.
+    """
     value: Any = None
     for text in (flag.default,) if texts is None else texts:
         try:

@@ -87,6 +87,7 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
 def controller_metrics(
     controllers: Mapping[str, ControllerStats], labels: Mapping[str, str]
 ) -> Iterator[Metric]:
+    """Return controller-runtime's series about reconciles. `labels`: other names for controllers."""
     metrics = [([labels.get(name, name)], controller) for name, controller in controllers.items()]
     yield counter(
         "controller_runtime_reconcile",
@@ -102,11 +103,13 @@ def controller_metrics(
 
 
 def queue_metrics(queues: Mapping[str, QueueStats], labels: Mapping[str, str]) -> Iterator[Metric]:
+    """Return the series of work queues, as client-go names them. `labels`: other names for queues."""
     metrics = [([labels.get(name, name)] * 2, queue) for name, queue in queues.items()]
     yield from _yield_metrics(["name", "controller"], metrics, _OF_QUEUES)
 
 
 def cache_metrics(caches: Mapping[str, CacheStats]) -> Iterator[Metric]:
+    """Return the series of caches, by resource."""
     metrics = [([name], cache) for name, cache in caches.items()]
     yield from _yield_metrics(["resource"], metrics, _OF_CACHES)
 
@@ -244,6 +247,7 @@ Samples = Iterable[tuple[list[str], float]]
 
 
 def gauge(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
+    """Return a gauge. `what`: its help text; `samples`: values of the labels, and the value."""
     family = GaugeMetricFamily(name, what, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)

@@ -376,7 +376,7 @@ def webhook_conversion(
 
     The webhook is behind a `service` (namespace and name, port 443) or, when given, at the base `url`
     (`https://host:9876`). `ca_bundle` is the PEM text of the CA that signs its certificate; empty: the API server
-    uses its own trusted CAs.
+    uses its own trusted CAs. Raises ValueError when neither a service nor a URL is given.
     """
     client: Document = {}
     if url:

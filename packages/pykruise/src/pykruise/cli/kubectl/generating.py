@@ -17,6 +17,7 @@ import yaml
 
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.kube.documents import Document
+from pykruise.kube.yaml_documents import read_yaml
 
 _is_key = re.compile(r"[A-Za-z0-9._-]+").fullmatch
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -25,7 +26,7 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 def main() -> None:
     """Run the program. An error is one line on standard error and exit code 1."""
     try:
-        given = yaml.safe_load(sys.stdin.read())
+        given = read_yaml(sys.stdin.read())
         if not isinstance(given, dict) or not isinstance(given.get("functionConfig"), dict):
             raise KubectlError("stdin is not a ResourceList with a functionConfig")
         made = generated(given["functionConfig"], folder=Path.cwd())

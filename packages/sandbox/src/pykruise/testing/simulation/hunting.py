@@ -88,6 +88,7 @@ def hunt(
 ) -> FoundFailure | None:
     """Play seeds until a rule is broken, and shrink that script. None: no rule was broken.
 
+    `seeds`: how many, beginning with `first`. `play`: `simulate`, or what `player_of()` returns.
     `most_runs`, `most_s` (seconds of CPU): bounds of shrinking.
     """
     for number, seed in enumerate(range(first, first + seeds), start=1):
@@ -108,7 +109,10 @@ def shrink(
     most_runs: int = 200,
     most_s: float = 30.0,
 ) -> SimulationScript:
-    """Return the shortest script that was found and breaks the same rule."""
+    """Return the shortest script that was found and breaks the same rule.
+
+    `play`: as in `hunt`. `most_runs` and `most_s` (seconds of CPU): when it ends at the latest.
+    """
     return shrink_greedily(
         script,
         rule,
@@ -142,7 +146,8 @@ def check(
     """Play the scripts in the folder `keep_in`, then seeds. Raises AssertionError with the shortest script that breaks
     a rule.
 
-    `keep_in`: a new failing script is written there, so that each later run plays it first. None: none is kept.
+    `seeds`, `first`, `play`: as in `hunt`. `keep_in`: a new failing script is written there, so that each later run
+    plays it first. None: none is kept.
     """
     __tracebackhide__ = True
     for path in sorted(keep_in.glob("*.json")) if keep_in is not None and keep_in.is_dir() else ():

@@ -15,6 +15,7 @@ import yaml
 
 from pykruise.kube.documents import Document
 from pykruise.kube.values.go_text import quoted
+from pykruise.kube.yaml_documents import read_yaml
 from pykruise.sandbox.apiserver.requests.statuses import (
     bad_request,
     no_representation,
@@ -207,7 +208,7 @@ def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
     try:
         text = data.decode()
         _check_yaml(text)
-        value = yaml.load(text, Loader=yaml.CSafeLoader)
+        value = read_yaml(text)
         # Encoded as JSON, so that dates and other YAML types become values that JSON has.
         return parse_json(orjson.dumps(value))
     except yaml.MarkedYAMLError as err:

@@ -1,7 +1,7 @@
 """A state as text: what is stored, what managers remember, and what waits. Equal texts are one state.
 
 API server's objects ─┐
-caches, queues, memory ├──▶ State.text() ──names, uids, times, versions replaced──▶ digest
+caches, queues, memory ├──▶ text ──names, uids, times, versions replaced──▶ digest
 what waits, budgets ──┘
 
 What differs between two runs and changes nothing is left out: uids and random names are numbered in the order in which
@@ -19,11 +19,11 @@ import msgspec
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.manager.manager import Manager
+from pykruise.runtime.operator import Operator
 from pykruise.sandbox.apiserver.objects.storage import StorageChange
 from pykruise.testing.simulation.history import RecordingStorage
 
-__all__ = ["Names", "Versions", "digest_of", "remembered"]
+__all__ = ["Names", "VersionedStorage", "digest_of", "remembered"]
 
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -32,25 +32,25 @@ ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|[a-z]+://[0-9a-f]{64}")
 FIRST_IDENTITY = 1 << 32
 """Integers from here on are identities of Python's, by which some memories find what they know."""
 PAST_S = -10.0
-"""What was longer ago than this was long ago."""
+"""Longest time ago that is distinguished from others, in seconds before now."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Versions(RecordingStorage):
+class VersionedStorage(RecordingStorage):
     """A recording storage that knows which object each version was."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.raw: dict[tuple[str, Key, int], bytes] = {}
         self.changes: dict[str, list[tuple[int, Key]]] = {}
-        """By shelf: every version and whose it is."""
+        """Every version and its object, by shelf."""
         self.order: dict[tuple[str, Key], int] = {}
         """When an object was created, as a version."""
         self._texts: dict[tuple[str, Key, int], str] = {}
 
     def commit(self, change: StorageChange) -> None:
-        """As every storage."""
+        """Store a write as every storage does."""
         stored = change.new or change.old
         assert stored is not None
         if change.new is not None:
@@ -61,7 +61,7 @@ class Versions(RecordingStorage):
         super().commit(change)
 
     def text_of(self, shelf: str, key: Key, version: int) -> str:
-        """What an object was in that version; `gone`: it had been removed."""
+        """Return an object as it was in that version; `gone`: it had been removed."""
         known = self._texts.get((shelf, key, version))
         if known is None:
             raw = self.raw.get((shelf, key, version))
@@ -69,12 +69,12 @@ class Versions(RecordingStorage):
         return known
 
     def objects(self, shelf: str) -> list[tuple[Key, int]]:
-        """What is stored, with its version, in order of creation."""
+        """Return the stored objects with their versions, in order of creation."""
         objects = [(item.key, item.revision) for item in self.scan(shelf).items]
         return sorted(objects, key=lambda item: self.order.get((shelf, item[0]), 0))
 
     def after(self, shelf: str, version: int) -> list[str]:
-        """What has been stored after that version, in order."""
+        """Return the writes after that version, in order."""
         return [
             f"{key}:{self.text_of(shelf, key, revision)}"
             for revision, key in self.changes.get(shelf, ())
@@ -124,15 +124,15 @@ def digest_of(text: str) -> int:
 
 
 def remembered(
-    manager: Manager, versions: Versions, plurals: Collection[str], *, now: float, clock: float
+    operator: Operator, versions: VersionedStorage, plurals: Collection[str], *, now: float, clock: float
 ) -> str:
-    """What a manager knows and has in mind: of these resources, whose events it gets late, and of its own."""
+    """Return what an operator knows and has in mind: of these resources, whose events it gets late, and of its own."""
     parts = [
         f"{resource.plural} {_known(cache._store, resource, versions)}"
-        for resource, cache in manager._sources.by_resource.items()
+        for resource, cache in operator.sources.by_resource.items()
         if resource.plural in plurals
     ]
-    for controller in manager.controllers:
+    for controller in operator.controllers:
         queue = controller.queue
         due = {str(key): round(at - now, 2) for key, at in queue._due.items()}
         flying = {str(key): again for key, again in queue._in_flight.items()}
@@ -142,12 +142,12 @@ def remembered(
         }
         row = {str(key): min(count, 4) for key, count in controller._conflicts_in_row.items()}
         parts.append(f"{controller.name} {due} {flying} {backoffs} {row}")
-    parts += [_dump(memory._of_objects, now, clock, 0) for memory in manager._operator._context.memories]
+    parts += [_dump(memory._of_objects, now, clock, 0) for memory in operator._context.memories]
     return "\n".join(parts)
 
 
-def _known(store: Any, resource: Resource, versions: Versions) -> str:
-    """What a cache holds: `=` where that is what is stored, and what it has not received yet."""
+def _known(store: Any, resource: Resource, versions: VersionedStorage) -> str:
+    """Return a cache's objects, `=` for one that is as stored, and events that it has not received yet."""
     shelf = str(resource)
     held = sorted(store._objects.items(), key=lambda item: versions.order.get((shelf, item[0]), 0))
     parts = []

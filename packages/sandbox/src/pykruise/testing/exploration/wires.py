@@ -8,18 +8,21 @@ Reads, events (the resource) and events of other resources go through at once.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from exploration.choices import Gates
 from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.errors import ConnectionLostError
+from pykruise.testing.exploration.choices import ChoiceGates
 from pykruise.testing.simulation.history import SENDER
 from pykruise.testing.simulation.network import GONE, Wire
-from simulation.script import Fault
+from pykruise.testing.simulation.scripts import Fault
+
+_NAMESPACE: Final = re.compile(r"^.*/namespaces/[^/]+/|^/apis?/([^/]+/)?v[^/]+/")
 
 __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
@@ -40,14 +43,14 @@ LOG: ContextVar[ReconcileLog | None] = ContextVar("log", default=None)
 
 
 class Faults:
-    """Which faults a write or an event may still meet: `kinds` of network.py, so long as there are some `left`."""
+    """Faults that a write or an event may still meet: `kinds` of network.py, as long as some are `left`."""
 
     def __init__(self, kinds: tuple[str, ...], left: int) -> None:
         self.kinds = kinds
         self.left = left
 
     def outcomes(self) -> tuple[str, ...]:
-        """How it may go on now."""
+        """Return the ways in which it may go on now."""
         return ("", *self.kinds) if self.left > 0 else ("",)
 
 
@@ -60,7 +63,7 @@ class GatedWire(Wire):
     def __init__(
         self,
         *args: Any,
-        gates: Gates,
+        gates: ChoiceGates,
         faults: Faults,
         watch_faults: Faults,
         watches: Collection[str],
@@ -129,7 +132,7 @@ class GatedWire(Wire):
 class GatedNodes(WrappedTransport):
     """The nodes' transport: what kubelets write about pods, and agents about what they are asked for, waits."""
 
-    def __init__(self, inner: Transport, gates: Gates) -> None:
+    def __init__(self, inner: Transport, gates: ChoiceGates) -> None:
         super().__init__(inner)
         self._gates = gates
 
@@ -145,5 +148,5 @@ class GatedNodes(WrappedTransport):
 
 
 def _short(path: str) -> str:
-    """`pods/web-abcde` of a whole path."""
-    return path.rpartition("/namespaces/sim/")[2]
+    """Return `pods/web-abcde` of a whole path."""
+    return _NAMESPACE.sub("", path)

@@ -1,4 +1,4 @@
-"""What was found in a scope: sizes, broken rules, and states from which there is no way to rest.
+"""Results of a search: sizes, broken rules, and states from which there is no way to rest.
 
 Steps ──▶ Graph ──▶ violations, stuck(), path_to()
 
@@ -8,7 +8,7 @@ Pure.
 from collections import deque
 from collections.abc import Sequence
 
-from exploration.explorer import Step
+from pykruise.testing.exploration.searching import ExploredStep
 
 __all__ = ["Graph"]
 
@@ -16,7 +16,7 @@ __all__ = ["Graph"]
 class Graph:
     """States and the steps between them."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[ExploredStep]) -> None:
         self.transitions = len(steps)
         self.states = {step.after for step in steps}
         self.rests = {step.after for step in steps if step.is_rest}

@@ -1,0 +1,335 @@
+"""Generates a module of typed models from CustomResourceDefinitions.
+
+definitions ──▶ models_module() ──▶ Python source: one class per object of the schema, named after its path
+
+A class per kind (`Certificate`), and below it `CertificateSpec`, `CertificateSpecIssuerRef` and so on, so that a new
+field renames no class. Objects with equal schemas share one class; the other names are aliases of it. Items of the list
+`ports` are `…Port`.
+
+Pure. The rules of the schema that a type cannot express (patterns, CEL) are checked by the API server alone.
+"""
+
+import keyword
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.models.model import camel_of
+
+__all__ = ["GenerationError", "models_module"]
+
+Schema = Mapping[str, Any]
+
+_WIDTH: Final = 100
+_TAKEN_FIELDS: Final = frozenset({"rest", "bool", "dict", "float", "int", "list", "str"})
+"""Names that mean something else inside a class: its own field, and types of annotations."""
+_TAKEN_CLASSES: Final = frozenset(
+    {"Annotated", "Any", "ListMapKeys", "Literal", "Model", "ModelMetadata", "None"}
+)
+_FACTS: Final[Mapping[str, str]] = {
+    "default": "Default",
+    "minimum": "Minimum",
+    "maximum": "Maximum",
+    "minLength": "Shortest length",
+    "maxLength": "Longest length",
+    "minItems": "Fewest items",
+    "maxItems": "Most items",
+    "pattern": "Pattern",
+    "format": "Format",
+}
+"""Facts of a schema that a docstring names."""
+
+
+class GenerationError(ValueError):
+    """A definition of which no models can be made. The message names it and the reason."""
+
+
+def models_module(definitions: Iterable[Document], *, version: str = "") -> str:
+    """Return the source of a module with the models of some CustomResourceDefinitions.
+
+    `version`: of each kind; empty: the stored one. Raises GenerationError for a document that is not a
+    CustomResourceDefinition of apiextensions.k8s.io/v1, for a version without a schema, and for two kinds of one name.
+    """
+    writer = _Writer()
+    for definition in definitions:
+        writer.add_kind(definition, version)
+    if not writer.kinds:
+        raise GenerationError("there is no CustomResourceDefinition")
+    return writer.source()
+
+
+class _Field(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    encoded: str
+    annotation: str
+    default: str
+    """Source of the default; empty: the field is required."""
+    description: str
+
+
+class _Writer:
+    """Collects classes, children first."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, str] = {}
+        """Name of each kind → its apiVersion."""
+        self._blocks: list[str] = []
+        self._names: set[str] = set(_TAKEN_CLASSES)
+        self._class_of: dict[bytes, str] = {}
+        """Encoded schema → the class that it has already."""
+
+    def add_kind(self, definition: Document, version: str) -> None:
+        """Add the classes of one kind."""
+        schema, api_version, kind = _read_definition(definition, version)
+        if kind in self.kinds:
+            raise GenerationError(
+                f"both {self.kinds[kind]} and {api_version} have a kind {kind}: make two modules"
+            )
+        self.kinds[kind] = api_version
+        properties = dict(schema.get("properties") or {})
+        for name in ("apiVersion", "kind", "metadata"):
+            properties.pop(name, None)
+        name = self._take(kind)
+        constants = [
+            _Field(
+                name=field,
+                encoded=encoded,
+                annotation=f"Literal[{_text(value)}]",
+                default=_text(value),
+                description="",
+            )
+            for field, encoded, value in (("api_version", "apiVersion", api_version), ("kind", "kind", kind))
+        ]
+        metadata = _Field(
+            name="metadata", encoded="metadata", annotation="ModelMetadata", default="", description=""
+        )
+        fields = self._fields_of(properties, schema.get("required") or (), name)
+        self._add_class(name, schema.get("description", ""), [*constants, metadata, *fields])
+
+    def source(self) -> str:
+        """Return the module."""
+        body = "\n\n\n".join(self._blocks)
+        typing = [name for name in ("Annotated", "Any", "Literal") if re.search(rf"\b{name}\[|\bAny\b", body)]
+        typing = [name for name in typing if re.search(rf"\b{name}\b", body)]
+        models = [
+            name for name in ("ListMapKeys", "Model", "ModelMetadata") if re.search(rf"\b{name}\b", body)
+        ]
+        names = ", ".join(f"{kind} ({api_version})" for kind, api_version in self.kinds.items())
+        imports = [f"from typing import {', '.join(typing)}"]
+        if "msgspec.field(" in body:
+            imports += ["", "import msgspec"]
+        imports += ["", f"from pykruise.kube.models import {', '.join(models)}"]
+        exported = "".join(f"\n    {name!r}," for name in sorted(self._names - _TAKEN_CLASSES)).replace(
+            "'", '"'
+        )
+        head = (
+            '"""Models of '
+            + _docstring_text(names)
+            + '. Generated by `pykruise-kube models`: do not edit."""'
+        )
+        return "\n".join([head, "", *imports, "", f"__all__ = [{exported}\n]", "", "", body, ""])
+
+    # ── types ────────────────────────────────────────────────────────────────
+
+    def _type_of(self, schema: Schema, name: str) -> str:
+        """Return the annotation of a value. `name`: of the class, if the value needs one."""
+        annotation = self._plain_type_of(schema, name)
+        is_nullable = schema.get("nullable") and annotation not in ("Any", "None")
+        return f"{annotation} | None" if is_nullable else annotation
+
+    def _plain_type_of(self, schema: Schema, name: str) -> str:
+        if schema.get("x-kubernetes-int-or-string"):
+            return "int | str"
+        if (literal := _literal_of(schema)) is not None:
+            return literal
+        match schema.get("type"):
+            case "string":
+                return "str"
+            case "integer":
+                return "int"
+            case "number":
+                return "int | float"
+            case "boolean":
+                return "bool"
+            case "array":
+                items = self._type_of(schema.get("items") or {}, _singular(name))
+                keys = schema.get("x-kubernetes-list-map-keys") or ()
+                if keys and schema.get("x-kubernetes-list-type") == "map":
+                    return f"Annotated[list[{items}], ListMapKeys({', '.join(map(_text, keys))})]"
+                return f"list[{items}]"
+            case "object":
+                return self._object_type_of(schema, name)
+        return "Any"
+
+    def _object_type_of(self, schema: Schema, name: str) -> str:
+        if schema.get("x-kubernetes-embedded-resource"):
+            return "dict[str, Any]"
+        if properties := schema.get("properties"):
+            key = msgspec.json.encode(schema, order="deterministic")
+            known = self._class_of.get(key)
+            taken = self._take(name)
+            if known is not None:
+                self._blocks.append(f"{taken} = {known}")
+                return taken
+            self._class_of[key] = taken
+            fields = self._fields_of(properties, schema.get("required") or (), taken)
+            self._add_class(taken, schema.get("description", ""), fields)
+            return taken
+        additional = schema.get("additionalProperties")
+        if isinstance(additional, Mapping):
+            return f"dict[str, {self._type_of(additional, f'{name}Value')}]"
+        return "dict[str, Any]"
+
+    def _fields_of(self, properties: Schema, required: Iterable[str], owner: str) -> list[_Field]:
+        always = frozenset(required)
+        taken: set[str] = set()
+        fields = [
+            self._field_of(
+                encoded, schema, owner, taken, is_required=encoded in always and "default" not in schema
+            )
+            for encoded, schema in properties.items()
+        ]
+        return sorted(fields, key=lambda field: bool(field.default))
+
+    def _field_of(
+        self, encoded: str, schema: Schema, owner: str, taken: set[str], *, is_required: bool
+    ) -> _Field:
+        name = _unused(_field_name(encoded), taken)
+        annotation = self._type_of(schema, owner + _class_part(encoded))
+        is_optional = not is_required and annotation != "Any" and not annotation.endswith(" | None")
+        return _Field(
+            name=name,
+            encoded=encoded,
+            annotation=f"{annotation} | None" if is_optional else annotation,
+            default="" if is_required else "None",
+            description=_described(schema),
+        )
+
+    # ── source ───────────────────────────────────────────────────────────────
+
+    def _take(self, name: str) -> str:
+        return _unused(name, self._names)
+
+    def _add_class(self, name: str, description: str, fields: Iterable[_Field]) -> None:
+        lines = [
+            f"class {name}(Model, frozen=True, kw_only=True):",
+            *_docstring(description or f"{name}, of which the definition says nothing."),
+        ]
+        for field in fields:
+            lines += ["", *_field_lines(field)] if field.description else _field_lines(field)
+        self._blocks.append("\n".join(lines))
+
+
+def _read_definition(definition: Document, version: str) -> tuple[Schema, str, str]:
+    """Return the schema, the apiVersion and the kind."""
+    if (definition.get("apiVersion"), definition.get("kind")) != (
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+    ):
+        what = f"{definition.get('apiVersion')} {definition.get('kind')}"
+        raise GenerationError(f"{what} is not a CustomResourceDefinition of apiextensions.k8s.io/v1")
+    spec = definition["spec"]
+    names = [item["name"] for item in spec["versions"]]
+    is_wanted: Callable[[Schema], bool] = lambda item: item["name"] == version if version else item["storage"]  # noqa: E731
+    chosen = next((item for item in spec["versions"] if is_wanted(item)), None)
+    kind = spec["names"]["kind"]
+    if chosen is None:
+        raise GenerationError(f"{kind} has no version {version}: it has {', '.join(names)}")
+    schema = (chosen.get("schema") or {}).get("openAPIV3Schema")
+    if not schema:
+        raise GenerationError(f"version {chosen['name']} of {kind} has no schema")
+    return schema, f"{spec['group']}/{chosen['name']}", kind
+
+
+def _literal_of(schema: Schema) -> str | None:
+    """Return the Literal of an enum; None: there is none, or it has values that a Literal cannot have."""
+    values = [value for value in schema.get("enum") or () if value is not None]
+    if not values or not all(isinstance(value, str | int) for value in values):
+        return None
+    return (
+        f"Literal[{', '.join(_text(value) if isinstance(value, str) else repr(value) for value in values)}]"
+    )
+
+
+def _field_lines(field: _Field) -> list[str]:
+    value = field.default
+    if camel_of(field.name) != field.encoded:
+        default = f"default={field.default}, " if field.default else ""
+        value = f"msgspec.field({default}name={_text(field.encoded)})"
+    line = f"    {field.name}: {field.annotation}" + (f" = {value}" if value else "")
+    return [line, *_docstring(field.description)] if field.description else [line]
+
+
+def _described(schema: Schema) -> str:
+    facts = [
+        f"{words}: `{msgspec.json.encode(schema[name]).decode()}`"
+        for name, words in _FACTS.items()
+        if name in schema
+    ]
+    return "\n\n".join(part for part in (schema.get("description", "").strip(), "; ".join(facts)) if part)
+
+
+def _docstring(text: str) -> list[str]:
+    """Return the lines of an indented docstring. Paragraphs are filled; indented ones and lists stay as they are."""
+    lines: list[str] = []
+    for line in text.strip().splitlines():
+        stripped = line.rstrip()
+        is_prose = stripped and not stripped.startswith((" ", "\t", "-", "*", "|"))
+        lines += (
+            textwrap.wrap(stripped, _WIDTH - 4, break_long_words=False, break_on_hyphens=False)
+            if is_prose
+            else [stripped]
+        )
+    escaped = [_docstring_text(line) for line in lines]
+    if len(escaped) == 1:
+        end = " " if escaped[0].endswith('"') else ""
+        return [f'    """{escaped[0]}{end}"""']
+    return [f'    """{escaped[0]}', *(f"    {line}".rstrip() for line in escaped[1:]), '    """']
+
+
+def _docstring_text(text: str) -> str:
+    return (
+        "".join(c if c == "\t" or c.isprintable() else " " for c in text)
+        .replace("\\", "\\\\")
+        .replace('"""', '\\"\\"\\"')
+    )
+
+
+def _text(value: str) -> str:
+    """Return the source of a string, in double quotes."""
+    return msgspec.json.encode(value).decode()
+
+
+def _field_name(encoded: str) -> str:
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", encoded)
+    # `clusterIPs` is `cluster_ips`: an s behind capitals is their plural.
+    spaced = re.sub(r"([A-Z]+)([A-Z](?!s(?:$|[^a-z]))[a-z])", r"\1_\2", spaced)
+    name = re.sub(r"\W+", "_", spaced, flags=re.ASCII).strip("_").lower() or "field"
+    name = f"field_{name}" if name[0].isdigit() else name
+    return f"{name}_" if keyword.iskeyword(name) or name in _TAKEN_FIELDS else name
+
+
+def _class_part(encoded: str) -> str:
+    words = re.split(r"[^A-Za-z0-9]+", encoded)
+    return "".join(word[0].upper() + word[1:] for word in words if word) or "Field"
+
+
+def _singular(name: str) -> str:
+    if name.endswith("ies"):
+        return f"{name[:-3]}y"
+    if name.endswith(("sses", "xes", "ches", "shes")):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") and not name.endswith("ss") else f"{name}Item"
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """Return the name, with a number behind it if it is taken already."""
+    result, number = name, 2
+    while result in taken:
+        result, number = f"{name}{'' if name.endswith('_') else '_'}{number}", number + 1
+    taken.add(result)
+    return result
