@@ -621,7 +621,7 @@ _BROADCAST_JOB: Final = _differences_of(
         "a person sees it, and resumes the job there",
     ),
     (
-        "a pod that Kubernetes fails since its node is gone may fail the job",
+        "a pod that Kubernetes fails since its node no longer exists may fail the job",
         "it does not count",
         "nodes may come and go",
     ),

@@ -330,4 +330,4 @@ async def test_pods_on_nodes_that_are_to_have_none_do_not_contradict_the_headlin
     explanation = await explained(stage.client, key, now=stage.clock(), kind=DAEMON_SET)
     # then
     assert "3 of 3 available" in explanation.headline
-    assert "1 of them on nodes that are to have none, which is not counted above" in explanation.done[0]
+    assert "1 of them on nodes that should have none, which the count above omits" in explanation.done[0]

@@ -144,7 +144,7 @@ CASES = (
     Stuck(
         pods_are_about_to_move_on,
         "Unschedulable",
-        "is deleted, to be created again in another subset",
+        "is deleted, so that its workload creates it again in another subset",
         ways=2,
     ),
     Stuck(a_subset_is_passed_over, "Closed", "subset a is tried again"),
@@ -154,7 +154,7 @@ CASES = (
     Stuck(a_path_leads_nowhere, "Refused", "spec.workers: is not there", "refused"),
     Stuck(a_patch_makes_no_pod, "Patch", "spec.subsets[0].patch.containers[0].image: Required value"),
     Stuck(pods_are_beyond_the_limit, "Surplus", "subset a has 4 pods for 1 place", "done"),
-    Stuck(a_subset_was_removed, "NoSubset", "its subset b is not there any more"),
+    Stuck(a_subset_was_removed, "NoSubset", "its subset b no longer exists"),
     Stuck(a_node_fits_no_subset, "NoSubset", "fits no subset", ways=0),
     Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted, but was not created", ways=0),
     Stuck(costs_are_refused, "WriteFailed", "no costs here", ways=0),

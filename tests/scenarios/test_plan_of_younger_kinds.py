@@ -66,7 +66,7 @@ async def test_a_plan_says_which_objects_would_be_written(stage: Stage, make: An
     for words in says:
         assert words in said
     assert not STEP_NAMES.search(said), said
-    assert "Pods that are there" not in said
+    assert "Existing pods" not in said
 
 
 async def test_a_plan_of_a_distribution_says_where_copies_come(stage: Stage) -> None:

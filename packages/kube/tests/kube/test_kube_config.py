@@ -357,7 +357,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(**{"current-context": "", "contexts": []}),
-            "{path}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig says another",
+            "{path}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig names another",
         ),
         (
             kubeconfig(**{"current-context": "gone"}),
@@ -407,7 +407,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(user={"token": "two\nlines"}),
-            "{path}: user 'u', token: is not a token; put a token there",
+            "{path}: user 'u', token: is not a token; write a token into it",
         ),
         (
             kubeconfig(user={"client-certificate-data": b64(b"x")}),

@@ -97,7 +97,7 @@ def test_an_explanation_reads_well() -> None:
             ),
             Wait(code="Budget", words="waits for its turn", pods=tuple(f"web-{n}" for n in "cdefghij")),
         ),
-        next=("nothing, until one of these changes",),
+        next=("nothing happens until one of these changes",),
     )
     same_as("explain.txt", text(explanation, now=NOW))
     assert explanation.cause == "ImagePull"
@@ -177,7 +177,7 @@ def test_a_plan_reads_well() -> None:
                 number=2, fates=(PodFate(pod="web-c", do="delete"), PodFate(pod="web-x", do="create"))
             ),
         ),
-        stays={"the partition keeps it, or nothing was left to do": ("web-d",)},
+        stays={"the partition keeps it, or nothing remained to be done": ("web-d",)},
         claims_created=("data-web-x",),
         claims_deleted=("data-web-c",),
         holds=("the preDelete hook has to be released on web-c",),

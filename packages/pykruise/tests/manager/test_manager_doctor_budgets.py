@@ -25,7 +25,7 @@ def disruption(name: str, *, desired: int = 1, expected: int = 2) -> Document:
 def test_a_budget_that_guards_nothing_or_allows_nothing_is_named() -> None:
     assert findings_of([guarding(0, 0)], [], []) == ["PodUnavailableBudget shop/pub is about no pod"]
     assert findings_of([guarding(0, 4)], [], []) == [
-        "PodUnavailableBudget shop/pub allows everything: 0 of 4 pods must serve"
+        "PodUnavailableBudget shop/pub allows every disruption: 0 of 4 pods must serve"
     ]
     assert findings_of([guarding(4, 4)], [], []) == [
         "PodUnavailableBudget shop/pub allows nothing, ever: 4 of 4 pods must serve"

@@ -160,13 +160,13 @@ _A_MOMENT_S: Final = 60.0
 _A_NODE_S: Final = 600.0
 """Longest time of a node's work: pulling an image, starting a container, restarting one in place, resizing a volume."""
 
-_CORRECT: Final = "correct the field that the message names; nothing is touched until then"
+_CORRECT: Final = "correct the field that the message names; nothing changes until then"
 _RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 _HOOK: Final = "the hook's owner must remove its label or finalizer from the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
 ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
 """Way to delete pods that serve: deleting all at the same time would cause an outage."""
-_REFUSING: Final = "satisfy it, or have it changed; the write is retried automatically"
+_REFUSING: Final = "satisfy it, or change it; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
     Code.REFUSED: Meaning("the object requests something that cannot be carried out", _CORRECT),
@@ -174,21 +174,23 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
     Code.SELECTOR_CHANGED: Meaning(
         "spec.selector differs from the selector that pods are managed by; nothing is changed",
-        "put the old selector back",
+        "restore the old selector",
     ),
     Code.TERMINATING_OBJECT: Meaning("the object is being deleted", moves_in_s=AS_ASKED),
     Code.NO_MANAGER: Meaning(
-        "no manager has taken up the latest change",
+        "no manager has processed the latest change",
         "if this lasts, check that the manager runs and is the leader (pykruise doctor)",
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
-    Code.CONFLICT: Meaning("two SidecarSets put the same thing into the same pods", "rename one of the two"),
+    Code.CONFLICT: Meaning(
+        "two SidecarSets inject the same item into the same pods", "rename one of the two"
+    ),
     Code.NAME_TAKEN: Meaning(
         "an object of that name exists that this distribution did not create; it stays unchanged",
-        "rename or delete it, or leave the namespace out",
+        "rename or delete it, or exclude the namespace",
     ),
     Code.NO_NAMESPACE: Meaning(
-        "a namespace does not exist, or is being deleted", "create it, or leave it out"
+        "a namespace does not exist, or is being deleted", "create it, or remove it from the spec"
     ),
     Code.NOTHING_SELECTED: Meaning(
         "the selector matches nothing, so nothing is done",
@@ -202,10 +204,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.INJECTION_FAILS: Meaning(
         "new pods are refused, because their sidecars cannot be injected", _CORRECT
     ),
-    Code.PATCH: Meaning("the patch of a subset makes the workload's pods invalid", "correct the patch"),
+    Code.PATCH: Meaning("the patch of a subset results in invalid pods", "correct the patch"),
     Code.CHURNING: Meaning(
         "the manager undoes its own work on this object, and waits longer each time before it continues",
-        "find what marks or changes the objects that it creates: its template, a webhook, another controller",
+        "find out what marks or changes the objects that it creates: its template, a webhook, another controller",
     ),
     Code.LIMIT_IS_ZERO: Meaning(
         "a limit of the spec is 0 or less, and blocks everything that it limits",
@@ -217,7 +219,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
     Code.NAME_TOO_LONG: Meaning(
         "a name or label that is derived from the object's name would be too long",
-        "delete it, and create it by a shorter name",
+        "delete it, and create it with a shorter name",
     ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "read the API server's message"),
     Code.RESIZE_REFUSED: Meaning(
@@ -231,46 +233,48 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
     Code.CONTAINER_FAILS: Meaning(
-        "a container does not start, or ends again and again", "read its log; correct the template"
+        "a container does not start, or terminates repeatedly", "read its log; correct the template"
     ),
     Code.UNBOUND_CLAIMS: Meaning("a pod's PVC has no volume", "provide a volume or a storage class"),
     Code.UNSCHEDULABLE: Meaning(
         "no node takes the pod", "add nodes or capacity, or change the pod's requests and constraints"
     ),
     Code.NO_SCHEDULER: Meaning(
-        "no scheduler has looked at the pod",
+        "no scheduler has processed the pod",
         "correct schedulerName of the pods, or start a scheduler of that name",
     ),
-    Code.SCHEDULING_GATED: Meaning("scheduling gates hold the pod", "have the gates removed"),
+    Code.SCHEDULING_GATED: Meaning(
+        "scheduling gates hold the pod", "the controllers that set the gates must remove them"
+    ),
     Code.RESIZE_INFEASIBLE: Meaning(
-        "the node can never give the pod its new resources", "lower them, or delete the pod"
+        "the node can never provide the new resources of the pod", "lower them, or delete the pod"
     ),
     Code.RESIZE_DEFERRED: Meaning(
-        "the node cannot give the pod its new resources now", "lower them, or delete the pod"
+        "the node cannot provide the new resources of the pod now", "lower them, or delete the pod"
     ),
     Code.RESIZE_PENDING: Meaning(
-        "the node has not given the pod its new resources", "lower them, or delete the pod"
+        "the node has not provided the new resources of the pod", "lower them, or delete the pod"
     ),
     Code.READINESS_GATE: Meaning(
-        "a readiness gate of the pod is not True", "have the condition set by its controller"
+        "a readiness gate of the pod is not True", "the controller of the condition must set it"
     ),
     Code.NOT_MOUNTED: Meaning(
         "the pod's containers are not created; its volumes need a Secret or ConfigMap",
         "create the Secrets and ConfigMaps that are missing",
     ),
-    Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "look at its readiness probe"),
+    Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "check its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
         "an update in place cannot continue without help", "correct the annotation, or delete the pod"
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
-        "updates in place cannot continue automatically", "delete the pod, to have it recreated"
+        "updates in place cannot continue automatically", "delete the pod, so that it is recreated"
     ),
     Code.NOT_IN_PLACE: Meaning(
         "the changed fields cannot be updated in place, and recreation is not allowed",
         "set spec.updateStrategy.rollingUpdate.podUpdatePolicy to InPlaceIfPossible, or undo the change",
     ),
     Code.CANNOT_UPDATE: Meaning(
-        "pods cannot be updated as the strategy requires", "read what the message reports about the pod"
+        "pods cannot be updated as the strategy requires", "read the message about the pod"
     ),
     Code.PRE_DELETE_HOOK: Meaning("the preDelete hook holds the pod", _HOOK),
     Code.IN_PLACE_UPDATE_HOOK: Meaning("the inPlaceUpdate hook holds the pod", _HOOK),
@@ -278,7 +282,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the preNormal hook is not on the pod yet", "the hook's owner must add it to the pod"
     ),
     Code.BACKOFF: Meaning(
-        "a pod ended again shortly after the last one", "see why its pod ends on that node"
+        "a pod ended again shortly after the last one", "find out why its pod ends on that node"
     ),
     Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
     Code.HOT_UPGRADE: Meaning("a hot upgrade is under way", moves_in_s=_A_NODE_S),
@@ -294,22 +298,20 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.DEPARTING: Meaning(
         "a pod or PVC must be deleted before its successor is created", moves_in_s=AS_ASKED
     ),
-    Code.TERMINATING: Meaning("a pod terminates", "see why it does not end, if that lasts"),
-    Code.DELETING: Meaning("pods are to be deleted", moves_in_s=_A_MOMENT_S),
+    Code.TERMINATING: Meaning("a pod terminates", "if that lasts, find out why it does not terminate"),
+    Code.DELETING: Meaning("pods must be deleted", moves_in_s=_A_MOMENT_S),
     Code.UPDATING: Meaning("pods are of an older template and being updated", moves_in_s=_A_MOMENT_S),
     Code.UPDATE_HELD: Meaning(
         "pods are of an older template, and something holds all of them", moves_in_s=AS_ASKED
     ),
     Code.CLAIM: Meaning(
-        "a PVC must be deleted before its pod is created", "see what keeps it, if that lasts"
+        "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks it"
     ),
-    Code.CLAIM_CANNOT_FOLLOW: Meaning(
-        "a PVC cannot get the size of its template", "do what the message says"
-    ),
+    Code.CLAIM_CANNOT_FOLLOW: Meaning("a PVC cannot get the size of its template", "follow the message"),
     Code.CLAIMS_GROW: Meaning("PVCs do not have their requested size yet", moves_in_s=_A_NODE_S),
     Code.SCALE_UP_LIMITED: Meaning(
         "scaleStrategy.maxUnavailable is used up",
-        "wait for pods to become available, or see what keeps them from it",
+        "wait until more pods are available, or find out why they are not",
     ),
     Code.PAUSED: Meaning("updates are paused", f"resume: {_RESUME}"),
     Code.ON_DELETE: Meaning(
@@ -318,17 +320,18 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.DISRUPTION_BUDGET: Meaning(
         "a PodUnavailableBudget allows no more pods to be out of service",
-        "wait until more of its pods serve, or let the budget allow more",
+        "wait until more of its pods serve, or change the budget to allow more",
     ),
     Code.EVICTION_BUDGET: Meaning(
         "a PodDisruptionBudget allows no more evictions",
-        "wait until more of its pods are healthy, or let it allow more",
+        "wait until more of its pods are healthy, or change the budget to allow more",
     ),
     Code.BUDGET: Meaning(
-        "maxUnavailable or maxSurge is used up", "wait, or see what keeps the pods that use it up"
+        "maxUnavailable or maxSurge is used up",
+        "wait, or find out why the pods that use it up are not available",
     ),
     Code.MAX_UNAVAILABLE: Meaning(
-        "maxUnavailable is used up", "wait until more pods are available, or see what keeps them from it"
+        "maxUnavailable is used up", "wait until more pods are available, or find out why they are not"
     ),
     Code.TURN: Meaning("other pods are handled first", moves_in_s=AS_ASKED),
     Code.SPECIFIED: Meaning(
@@ -346,7 +349,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "widen rollingUpdate.selector to continue",
     ),
     Code.PLACEMENT: Meaning("the node is not eligible for a pod", "free the node, or delete the pod"),
-    Code.NOT_PLACED: Meaning("the node should have no pod, and has none", moves_in_s=AS_ASKED),
+    Code.NOT_PLACED: Meaning("the node should have no pod, and has no pod", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
     Code.POD_FINISHED: Meaning(
         "a pod that must keep running ended and is replaced", "if that repeats, read its events and logs"
@@ -355,7 +358,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a container of a job ended with an error", "read its log, and correct what it runs"
     ),
     Code.JOB_FAILED: Meaning(
-        "a job has failed, and does nothing more", "correct its cause, and create the job again"
+        "a job has failed, and starts nothing more", "correct its cause, and create the job again"
     ),
     Code.RUN_FAILED: Meaning("the latest run of a schedule failed", "correct its cause in spec.template"),
     Code.OTHER: Meaning("any other reason; the message explains it", moves_in_s=AS_ASKED),
@@ -369,7 +372,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.OTHER_BUDGET: Meaning(
         "another PodUnavailableBudget covers the pod, and only that budget is checked",
-        "have one budget for each pod",
+        "cover each pod with one budget",
     ),
     Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
     Code.NOT_UPDATE: Meaning(
@@ -385,7 +388,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_PODS: Meaning("no pod is selected", "correct the selector, or the labels of the pods"),
     Code.CLOSED: Meaning("a subset is skipped, because its pods found no node", "make room on its nodes"),
     Code.CREATING: Meaning(
-        "pods are missing and being created, or admitted and not seen yet", moves_in_s=_A_MOMENT_S
+        "pods are missing and being created, or admitted and not in the cache yet", moves_in_s=_A_MOMENT_S
     ),
     Code.LEAVING: Meaning("a pod is leaving a subset", moves_in_s=AS_ASKED),
     Code.PARALLELISM: Meaning(
@@ -394,7 +397,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.JOB_OVER: Meaning("the job has ended and starts nothing more"),
     Code.PODS_ACTIVE: Meaning("pods of a job run, or have not started yet", moves_in_s=AS_ASKED),
-    Code.NO_AGENT: Meaning("the agent of a node does not answer", "look at the agent's pod on that node"),
+    Code.NO_AGENT: Meaning("the agent of a node does not answer", "check the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "the previous run is still active, and concurrencyPolicy is Forbid",
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",
@@ -408,7 +411,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NO_NODE_IMAGE: Meaning(
         "a named node has no NodeImage",
-        "correct the name; a new node gets one when it has been ready a while",
+        "correct the name; a new node gets a NodeImage when it has been ready for half a minute",
     ),
     Code.PROBE_PORT: Meaning(
         "a probe names a port that its container does not have",
@@ -430,7 +433,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "workloads of subsets are being created, scaled or updated, or their pods start", moves_in_s=_A_NODE_S
     ),
     Code.IN_RESERVE: Meaning(
-        "pods of a subset find no node; they are kept, and other subsets stand in for them",
+        "pods of a subset find no node; they are kept, and other subsets replace them",
         "make room on the subset's nodes",
     ),
 }

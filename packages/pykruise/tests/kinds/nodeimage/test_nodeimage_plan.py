@@ -273,7 +273,7 @@ def test_tags_that_are_stored_in_another_order_are_put_in_order() -> None:
     [
         (
             node_image("n1", entry("a"), entry("b", createdAt=None)),
-            "nginx:b does not say since when it is asked for",
+            "nginx:b has no time of its request",
         ),
         (node_image("n1", entry(jobs=[job("gone")])), "its jobs want nginx:1.9 no more"),
         (node_image("n1", entry(jobs=[job("gone"), job("here")])), "a job wants nginx:1.9 no more"),
@@ -282,8 +282,8 @@ def test_tags_that_are_stored_in_another_order_are_put_in_order() -> None:
             "nginx:1.9 was pulled ttlSecondsAfterFinished ago",
         ),
         (node_image(spec={"images": {"nginx": {"tags": []}}}), "nothing wants image nginx any more"),
-        (node_image("n1", entry(), secrets=[{"namespace": "shop", "name": "gone"}]), "a secret is gone"),
-        (node_image("n1", entry("b"), entry("a")), "its tags are put in order"),
+        (node_image("n1", entry(), secrets=[{"namespace": "shop", "name": "gone"}]), "a secret was removed"),
+        (node_image("n1", entry("b"), entry("a")), "its tags are sorted"),
         (node_image("n1", entry(), labels={"a": "b"}), "the node has other labels"),
     ],
 )

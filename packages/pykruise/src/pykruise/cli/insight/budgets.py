@@ -51,7 +51,7 @@ def says_disruption_budget(budget: Document) -> str:
     allowed = status.get("disruptionsAllowed", 0)
     counts = f"{healthy} of its pods are healthy, {desired} must be"
     name = budget["metadata"]["name"]
-    return f"PodDisruptionBudget {name} has to allow evictions too, and allows {allowed} now: {counts}"
+    return f"PodDisruptionBudget {name} must allow evictions too, and allows {allowed} now: {counts}"
 
 
 async def _list_readable(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:
@@ -74,8 +74,8 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         )
         for name, wanted, left in result:
             yield (
-                f"PodDisruptionBudget {name} wants {wanted} available, and {left} are left at times: "
-                "it does not block managers, but drains wait meanwhile"
+                f"PodDisruptionBudget {name} requires {wanted} available pods, and at times {left} remain: "
+                "it does not block controllers, but drains wait during that time"
             )
     for entry in budgets.unavailable:
         name = str(entry["metadata"]["name"])
@@ -89,7 +89,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         )
         for name, wanted, left in result:
             yield (
-                f"PodUnavailableBudget {name} wants {wanted} available, and {left} are left at times: "
+                f"PodUnavailableBudget {name} requires {wanted} available pods, and at times {left} remain: "
                 "a webhook that checks it refuses disruptions below that"
             )
 

@@ -85,7 +85,8 @@ _STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
         "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails in its first sync",
-        "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it is over",
+        "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has "
+        "passed: the job is deleted after it has ended",
         "spec.failurePolicy.restartLimit": "no restart is allowed",
     },
 )
@@ -120,8 +121,8 @@ KIND = Kind(
     lends=POD_OWNER_LENDS,
     rights=(
         *workload_rights(BROADCAST_JOBS),
-        on(BROADCAST_JOBS, "patch", why="BroadcastJob: to pause one that has a failed pod"),
-        on(BROADCAST_JOBS, "delete", why="BroadcastJob: to delete it when its time to live is over"),
+        on(BROADCAST_JOBS, "patch", why="BroadcastJob: to pause a job with a failed pod"),
+        on(BROADCAST_JOBS, "delete", why="BroadcastJob: to delete a job after ttlSecondsAfterFinished"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

@@ -82,8 +82,8 @@ def _headline_of(status: Mapping[str, Any]) -> str:
 _STORED: Final = StoredSpec(
     errors=errors_of,
     kept={
-        "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted once it is over",
-        "spec.strategy.minStartedSeconds": "no time at all",
+        "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted after it has ended",
+        "spec.strategy.minStartedSeconds": "a duration of 0",
     },
 )
 
@@ -119,22 +119,22 @@ KIND = Kind(
             *READ,
             "patch",
             "delete",
-            why="ContainerRecreateRequest: to see, mark and delete them",
+            why="ContainerRecreateRequest: to watch, mark and delete requests",
         ),
         on(
             CONTAINER_RECREATE_REQUESTS,
             "patch",
             subresource="status",
-            why="ContainerRecreateRequest: to say that they are over",
+            why="ContainerRecreateRequest: to report that requests have ended",
         ),
-        on(PODS, *READ, why="ContainerRecreateRequest: whose containers are recreated"),
+        on(PODS, *READ, why="ContainerRecreateRequest: to read the pods whose containers are recreated"),
         on(
             PODS,
             "patch",
             subresource="status",
-            why="ContainerRecreateRequest: to take pods out of service meanwhile",
+            why="ContainerRecreateRequest: to take pods out of service during a recreation",
         ),
-        on(NODES, "get", why="ContainerRecreateRequest: whether the pod's node is there"),
+        on(NODES, "get", why="ContainerRecreateRequest: to check that the pod's node exists"),
     ),
     insight=Insight(
         names=frozenset({"crr"}), containers=(), headline=_headline_of, has_observed_generation=False

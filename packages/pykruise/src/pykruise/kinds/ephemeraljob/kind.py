@@ -68,7 +68,7 @@ def _is_alike(old: PodView, new: PodView) -> bool:
 
 def _headline_of(status: Mapping[str, Any]) -> str:
     succeeded, failed, match = (status.get(name, 0) for name in ("succeeded", "failed", "match"))
-    return f"{status.get('phase') or 'not started'}: of {match} pods {succeeded} succeeded, {failed} failed"
+    return f"{status.get('phase') or 'not started'}: {succeeded} of {match} pods succeeded, {failed} failed"
 
 
 _STORED: Final = StoredSpec(
@@ -77,7 +77,7 @@ _STORED: Final = StoredSpec(
         "spec.replicas": "no pod gets the containers",
         "spec.parallelism": "nothing is started",
         "spec.activeDeadlineSeconds": "a deadline that has passed",
-        "spec.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it is over",
+        "spec.ttlSecondsAfterFinished": "a time that has passed: the job is deleted after it has ended",
     },
 )
 
@@ -106,10 +106,10 @@ KIND = Kind(
     ),
     lends=(on(PODS, "patch", subresource="ephemeralcontainers"),),
     rights=(
-        on(EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to see, release and delete them"),
-        on(EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to say how far they are"),
-        on(PODS, *READ, why="EphemeralJob: the pods that it is for"),
-        on(PODS, "patch", subresource="ephemeralcontainers", why="EphemeralJob: to put containers into pods"),
+        on(EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to watch, release and delete jobs"),
+        on(EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to report the progress of jobs"),
+        on(PODS, *READ, why="EphemeralJob: to read the pods that a job selects"),
+        on(PODS, "patch", subresource="ephemeralcontainers", why="EphemeralJob: to add containers to pods"),
     ),
     insight=Insight(
         names=frozenset({"ejob"}),

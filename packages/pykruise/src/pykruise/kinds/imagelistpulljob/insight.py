@@ -17,7 +17,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     """A line about the progress of the job."""
     desired, completed, succeeded = (status.get(name, 0) for name in ("desired", "completed", "succeeded"))
     images = counted(desired, "image")
-    return f"of {images} {succeeded} are everywhere, {completed - succeeded} failed on nodes"
+    return f"{succeeded} of {images} are on all nodes, {completed - succeeded} failed on nodes"
 
 
 def children(snapshot: ImageListPullJobSnapshot) -> Iterator[InsightChild]:

@@ -18,7 +18,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     )
     nodes = counted(desired, "node")
     said = status.get("message") or "not started"
-    return f"{said}: of {nodes} {succeeded} have the image, {failed} failed, {active} pull it"
+    return f"{said} on {nodes}: {succeeded} have the image, {failed} failed, {active} pull it"
 
 
 INSIGHT: Final = Insight(

@@ -36,8 +36,8 @@ _COLUMNS = (
 _STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
-        "spec.images[].tags[].createdAt": "admission writes it where it is missing",
-        "spec.images[].tags[].pullPolicy": "admission writes it where it is missing",
+        "spec.images[].tags[].createdAt": "admission adds it where it is missing",
+        "spec.images[].tags[].pullPolicy": "admission adds it where it is missing",
     },
 )
 
@@ -67,10 +67,15 @@ KIND = Kind(
         _STORED,
     ),
     rights=(
-        on(NODE_IMAGES, *READ, *WRITE, why="NodeImage: one for every node"),
-        on(NODE_IMAGES, "patch", subresource="status", why="NodeImage: to say that an agent is silent"),
-        on(NODES, *READ, why="NodeImage: which nodes there are"),
-        on(IMAGE_PULL_JOBS, *READ, why="NodeImage: whether a job still wants an image"),
+        on(NODE_IMAGES, *READ, *WRITE, why="NodeImage: to create one for every node"),
+        on(
+            NODE_IMAGES,
+            "patch",
+            subresource="status",
+            why="NodeImage: to report that an agent does not answer",
+        ),
+        on(NODES, *READ, why="NodeImage: to watch nodes"),
+        on(IMAGE_PULL_JOBS, *READ, why="NodeImage: to read the images that jobs request"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

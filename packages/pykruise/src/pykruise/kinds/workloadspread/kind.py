@@ -50,7 +50,12 @@ _COLUMNS = (
         '.spec.scheduleStrategy.type[?(@ == "Adaptive")]',
         description="Whether pods move to another subset when they find no node.",
     ),
-    Column("Spread", "string", ".status.spread", description="Pods in each subset, and how many it takes."),
+    Column(
+        "Spread",
+        "string",
+        ".status.spread",
+        description="Pods in each subset, and the maximum of the subset.",
+    ),
     Column("Age", "date", ".metadata.creationTimestamp"),
 )
 
@@ -144,7 +149,7 @@ def _spreads_of(namespace: str, kind: GroupKind, name: str, around: Around[Sprea
 _STORED: Final = StoredSpec(
     errors=stored_errors,
     kept={
-        "spec.subsets[].maxReplicas": "the subset is passed over, and an event names it",
+        "spec.subsets[].maxReplicas": "the subset is skipped, and an event names it",
     },
 )
 

@@ -41,6 +41,7 @@ def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], se
         longest = max(derived_name.of(doc, settings), key=len, default="")
         if len(longest) > derived_name.longest:
             yield (
-                f"metadata.name: {derived_name.what} would be {longest}, of {len(longest)} characters, and may have "
-                f"{derived_name.longest}: it cannot be made; use a shorter name"
+                f"metadata.name: {derived_name.what} would be {longest}, of "
+                f"{len(longest)} characters, and the limit is "
+                f"{derived_name.longest}: it cannot be created; use a shorter name"
             )

@@ -67,8 +67,8 @@ def _describe_state(sight: SidecarSight) -> str:
     managed, meant = sight.managed, _selected_pods(sight)
     updated = sum(pod.is_updated for pod in managed)
     return (
-        f"{len(managed)} of {len(meant)} pods that it selects have its sidecars, {updated} of them the present "
-        f"ones, {sum(_is_serving(pod) for pod in managed)} ready"
+        f"{len(managed)} of {len(meant)} pods that it selects have its sidecars, {updated} of them the "
+        f"current ones, {sum(_is_serving(pod) for pod in managed)} ready"
     )
 
 
@@ -95,13 +95,13 @@ def _finished_lines(sight: SidecarSight) -> Iterator[str]:
 def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
-        words = "it is being deleted; pods keep their sidecars"
+        words = "the SidecarSet is being deleted; pods keep their sidecars"
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     yield from not_taken_up(sight.document)
     refusals = [note.message for note in plan.notes if note.warning and note.reason == Code.INVALID_SPEC]
     for message in refusals:
-        remedy = "correct the field that the message names; nothing is touched until then"
+        remedy = "correct the field that the message names; nothing changes until then"
         yield Wait(code=Code.REFUSED, words=message, remedy=remedy)
     if not refusals:
         yield from _waits_of_object(sight, plan)
@@ -159,11 +159,11 @@ def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
 _WARNINGS: Final = {
     "FailedInjection": (
         Code.INJECTION_FAILS,
-        "correct what the message names: until then such pods are refused",
+        "correct what the message names: until then the webhook refuses such pods",
     ),
-    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
-    "ResetContainerFailed": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
-    "FailedCreateRevision": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
+    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
+    "ResetContainerFailed": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
+    "FailedCreateRevision": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
 }
 """Reasons of events, with code and remedy."""
 
@@ -221,7 +221,7 @@ def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
     helps: Mapping[str, str] = {
         Code.IMAGE_PULL: "correct the image or its pull secret in spec.containers, or make it available",
         Code.CONTAINER_FAILS: f"read its log (kubectl logs -c {cause.container} --previous), correct the SidecarSet",
-        Code.NOT_READY: "look at its readiness probe and its log; correct the SidecarSet",
+        Code.NOT_READY: "check its readiness probe and read its log; correct the SidecarSet",
     }
     if cause.code not in helps:
         return cause.remedy
