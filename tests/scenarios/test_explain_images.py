@@ -61,7 +61,7 @@ async def test_explain_says_which_nodes_wait_for_what(stage: Stage, pool: Pool, 
     assert by_node[first] == (Code.IMAGE_PULLING, "Pulling")
     assert {by_node[name][0] for name in pool.nodes[1:]} == {Code.PARALLELISM}
     assert by_node["ghost"][0] == Code.NO_NODE_IMAGE
-    assert "of 4 nodes 0 have the image, 0 failed, 1 pull it" in explanation.headline
+    assert "on 4 nodes: 0 have the image, 0 failed, 1 pull it" in explanation.headline
     assert not any("copy" in step for step in explanation.next)  # its secret is copied already
     # and of the node itself
     node = await said_of(stage, NODE_IMAGE, first)

@@ -191,7 +191,7 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
     await stage.create(document)
     explanation, said = await until_caused(stage, "UnboundClaims")
     assert "PVC data-web-" in said
-    assert "wants storage class unprovisioned-class, which is not there" in said
+    assert "requests storage class unprovisioned-class, which does not exist" in said
     assert explanation.phase.needs_a_person
 
 

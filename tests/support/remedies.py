@@ -498,7 +498,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" pod's workload)",
         (make_room, ask_for_less),
     ),
-    (r"have the condition (?P<gate>\S+) set by the controller that is responsible for it", (open_the_gate,)),
+    (r"the controller that is responsible for the condition (?P<gate>\S+) must set it", (open_the_gate,)),
     (
         r"bring (?P<node>\S+) back, or delete the pod with --grace-period=0 --force",
         (bring_the_node_back, delete_by_force),
@@ -521,7 +521,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (select_every_namespace, label_the_namespace),
     ),
     (r"change spec.updateStrategy.selector, or the pod's labels", (select_for_update, label_for_update)),
-    (r"take the label control-plane=openkruise off the namespace", (label_the_namespace,)),
+    (r"remove the label control-plane=openkruise from the namespace", (label_the_namespace,)),
     (
         r"recreate one of the two .*, or make their selectors disjoint.*",
         (rename_the_container, part_the_selectors),

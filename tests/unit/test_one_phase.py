@@ -65,7 +65,7 @@ IN_KIND = {
 
 
 def shown_by(kind: Kind) -> Shown:
-    assert kind.shown is not None, f"{kind.name} does not show itself"
+    assert kind.shown is not None, f"{kind.name} declares no display"
     return kind.shown
 
 

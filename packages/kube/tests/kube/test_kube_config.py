@@ -920,7 +920,7 @@ async def test_a_reading_that_hangs_is_given_up() -> None:
 
     credentials = RenewedCredentials(read, clock=ManualClock(), timeout_s=0.05)
     # when, then
-    with pytest.raises(ConfigurationError, match="did not come within"):
+    with pytest.raises(ConfigurationError, match="were not loaded within"):
         await credentials.headers()
     release.set()
 

@@ -67,7 +67,7 @@ def test_a_step_of_the_demo_that_does_not_come_true_ends_it_with_the_reason(tmp_
     # then
     assert done.returncode == 1
     line = one_line(done.stderr)
-    assert "was not done in 1 s" in line
+    assert "did not finish in 1 s" in line
     assert "Insufficient cpu" in line
 
 

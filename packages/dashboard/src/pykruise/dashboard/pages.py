@@ -201,7 +201,7 @@ class LivePages:
         if not is_asked(asked.get("ticket"), self._ticket(session, document, argv)):
             raise CommandError(
                 "the object has changed since you confirmed the action, or you did not "
-                "confirm it: look at the object again"
+                "confirm it: review the object again"
             )
         name = document["metadata"]["name"]
         if pods_at_stake(document, argv) > NAMED_ABOVE and asked.get("typed") != name:

@@ -76,17 +76,17 @@ def own_gate(builder: CloneSetBuilder) -> None:
         (
             lambda builder: builder.ready_for(3, "a").with_spec(minReadySeconds=9),
             "MinReadySeconds",
-            "nothing",
+            "no action",
         ),
         (
             lambda builder: builder.with_hook("preNormal").in_state("PreparingNormal", "a"),
             "PreNormalHook",
-            "put the hook",
+            "add the hook",
         ),
         (
             lambda builder: builder.with_hook("inPlaceUpdate").in_state("Updated", "a"),
             "InPlaceUpdateHook",
-            "put the hook",
+            "add the hook",
         ),
         (
             lambda builder: (
@@ -96,7 +96,7 @@ def own_gate(builder: CloneSetBuilder) -> None:
                 .in_state("PreparingDelete", "a")
             ),
             "PreDeleteHook",
-            "take the hook",
+            "remove the hook",
         ),
     ],
 )
@@ -142,7 +142,7 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
             "NotReady",
             "readiness probe",
         ),
-        (cloneset(3, max_unavailable=0, max_surge=1).marked("a"), "Creating", "nothing"),
+        (cloneset(3, max_unavailable=0, max_surge=1).marked("a"), "Creating", "no action"),
         (
             cloneset(3).not_ready("b").marked("a").with_rolling(maxUnavailable=1),
             "NotReady",

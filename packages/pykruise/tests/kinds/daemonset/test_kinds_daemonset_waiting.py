@@ -141,7 +141,7 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
             daemonset().with_hook().hooked("n2").leaving("n2"),
             "PreDeleteHook",
             "hook",
-            "take the hook",
+            "remove the hook",
         ),
         (daemonset().phase("Failed", "n2"), "PodFailed", "has failed on node n2", "logs"),
         (daemonset().phase("Succeeded", "n2"), "PodFinished", "has finished on node n2", "logs"),

@@ -92,10 +92,10 @@ def test_a_job_says_what_it_waits_for(
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        (None, (Code.IMAGE_PULLING, f"asked at {at(0)}; its agent has not answered yet")),
+        (None, (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet")),
         (
             said("Pulling", version=1),
-            (Code.IMAGE_PULLING, f"asked at {at(0)}; its agent has not answered yet"),
+            (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet"),
         ),
         (said("Waiting"), (Code.IMAGE_PULLING, "Waiting")),
         (said("Pulling", message="try 2"), (Code.IMAGE_PULLING, "Pulling: try 2")),

@@ -89,7 +89,7 @@ def test_there_is_one_for_a_workload() -> None:
     refused = review(state("x"), reader=Reader(state("c"), state("b"))).refusal
     assert refused is not None
     assert refused.message.count("names the same workload") == 1
-    assert "PersistentPodState b is about" in refused.message
+    assert "PersistentPodState b names" in refused.message
 
 
 def test_the_reference_stays_as_it_is() -> None:

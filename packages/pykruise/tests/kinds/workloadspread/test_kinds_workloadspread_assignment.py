@@ -739,7 +739,7 @@ async def test_a_dry_eviction_leaves_no_trace_case_35() -> None:
 
 async def test_an_eviction_of_a_pod_that_is_not_there_is_refused() -> None:
     server, _ = await full()
-    with pytest.raises(StepError, match="p7 is not there"):
+    with pytest.raises(StepError, match="p7 does not exist"):
         await server.replica().evict("p7")
 
 

@@ -292,7 +292,7 @@ def test_a_pod_is_adopted_where_it_could_be() -> None:
     plan = counted(document, *pods, nodes=(node("n1", hard), node("n2", soft)))
     # then
     assert adopted(plan) == {"p1": "b", "p2": "a"}
-    assert "not known" in plan.skipped["p3"].message
+    assert "is unknown" in plan.skipped["p3"].message
 
 
 def test_of_subsets_with_room_preferences_and_patches_that_fit_decide() -> None:
