@@ -51,6 +51,7 @@ def test_pods_of_a_budget_of_each_sort_are_named_although_that_is_no_fault() -> 
     pods = [tied("p1"), tied("p2"), tied("p3"), tied("p4"), pod("p5"), tied("p6", deleting=True)]
     assert findings_of([guarding(3, 4)], [disruption("a")], pods) == [
         "no problem with 1 PodUnavailableBudget",
-        "pods p1, p2, p3 and 1 more are covered by PodDisruptionBudget a and PodUnavailableBudget pub of shop, and both must "
+        "pods p1, p2, p3 and 1 more are covered by PodDisruptionBudget a and PodUnavailableBudget pub of shop, and "
+        "both must "
         "allow an eviction",
     ]
