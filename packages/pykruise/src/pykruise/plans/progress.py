@@ -452,7 +452,7 @@ def _from_frame(
         return Progress(
             phase=Phase.PROGRESSING,
             reason=Code.NO_MANAGER,
-            details="the latest change has not been taken up yet",
+            details="the manager has not processed the latest change yet",
             is_observed=False,
         )
     return _from_conditions(conditions)

@@ -52,7 +52,7 @@ def says_disruption_budget(budget: Document) -> str:
     allowed = status.get("disruptionsAllowed", 0)
     counts = f"{counted(healthy, 'of its pods is', 'of its pods are')} healthy, {desired} must be"
     name = budget["metadata"]["name"]
-    return f"PodDisruptionBudget {name} has to allow evictions too, and allows {allowed} now: {counts}"
+    return f"PodDisruptionBudget {name} must allow evictions too, and allows {allowed} now: {counts}"
 
 
 async def _list_readable(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:

@@ -193,7 +193,7 @@ class _Differences(ByRevision):
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
         """See `ByRevision.of`."""
         if keys.IN_PLACE_READY not in pod.readiness_gates:
-            return NotInPlace("it has not the readiness gate of updates in place")
+            return NotInPlace("it lacks the readiness gate for updates in place")
         if self._ws.has_given_up(pod):
             return NotInPlace(because_infeasible(self._ws.settings.in_place))
         return super().of(pod)
@@ -249,7 +249,7 @@ def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
             surging += 1
             skipped[old.name] = stays_until(new.name)
         else:
-            going.append(Going(old, f"{new.name} has taken its place"))
+            going.append(Going(old, f"{new.name} has replaced it"))
     room = max(ws.limits.max_surge - surging, 0)
     replaced = [*at_once, *candidates[:room]]
     skipped |= skip(replaced, NEW_POD_FIRST)

@@ -185,7 +185,7 @@ def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verd
         or _is_held(name, DELETE_FAILED, snapshot, verdicts)
     ):
         return
-    why = "copies are never kept there" if name in NEVER else "the namespace is not a target"
+    why = "this namespace never gets copies" if name in NEVER else "the namespace is not a target"
     step = Step(
         action=Delete(resource=DISTRIBUTED[view.kind], key=Key(name, copy.name), uid=copy.uid),
         because=why,
@@ -245,7 +245,7 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
             uid=copy.uid,
             resource_version=str(copy.resource_version),
         ),
-        because="the copy holds something else",
+        because="the copy has changed",
         failed=Note(
             reason="UpdateResourceFailed", message=f"failed to update the copy in {namespace}", warning=True
         ),
