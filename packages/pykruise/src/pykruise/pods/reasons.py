@@ -174,7 +174,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
     Code.SELECTOR_CHANGED: Meaning(
         "spec.selector differs from the selector by which the pods are managed; the manager changes nothing",
-        "put the old selector back",
+        "restore the old selector",
     ),
     Code.TERMINATING_OBJECT: Meaning("the object is being deleted", moves_in_s=AS_ASKED),
     Code.NO_MANAGER: Meaning(

@@ -164,7 +164,7 @@ def _explain_failure(given: WaitCause, pod: Document, correction: Correction) ->
             return msgspec.structs.replace(
                 given,
                 code=Code.CONTAINER_FAILS,
-                words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
+                words=f"container {name} terminates repeatedly: exit code {ended['exitCode']} ({why}), "
                 f"{counted(container.get('restartCount', 0), 'restart')}",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
                 remedy=f"read its log (kubectl logs -c {name} --previous), {correction.whole}",

@@ -131,8 +131,8 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     view, copy = snapshot.distribution, snapshot.copies.get(name)
     namespace = snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting:
-        what = "is not there" if namespace is None else "is being deleted"
-        remedy = "" if namespace is None else "leave it out, or create it again when it is gone"
+        what = "does not exist" if namespace is None else "is being deleted"
+        remedy = "" if namespace is None else "leave it out, or create it again when it has been deleted"
         verdicts.fail(
             NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}", remedy)
         )

@@ -77,7 +77,7 @@ def _explain_failure(
         names = ", ".join(missing)
         return Reason(
             Code.IMAGE_PULL,
-            f"{words}; secret {names} is not there",
+            f"{words}; secret {names} does not exist",
             f"create secret {names}, then create the job again",
         )
     return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)

@@ -366,7 +366,7 @@ def unready_containers(pod: PodView) -> list[str]:
 
 def _named(containers: list[str]) -> str:
     names = ", ".join(containers)
-    return f"containers {names} are" if len(containers) > 1 else f"container {names} is"
+    return "containers " + names + " are" if len(containers) > 1 else f"container {names} is"
 
 
 def _is_marked_by_others(pod: PodView, now: Instant) -> bool:

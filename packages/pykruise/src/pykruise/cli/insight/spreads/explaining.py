@@ -81,7 +81,7 @@ def _describe_state(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
     if target is None:
         return "spec.targetRef names no workload"
     if sight.problem:
-        return f"the replicas of {target[0].kind} {target[1]} are unknown"
+        return f"the number of replicas of {target[0].kind} {target[1]} is unknown"
     if not sight.snapshot.is_there:
         return f"{target[0].kind} {target[1]} does not exist; {status.spread}"
     pods = counted(sight.snapshot.replicas, "pod")
