@@ -17,15 +17,14 @@ BEGIN: Final = "<!-- programs: made by python -m tools.others_table -->"
 END: Final = "<!-- end of programs -->"
 
 NOT_RUN: Final = (
-    ("kruise-game", "not built yet; it uses Advanced StatefulSets and PodProbeMarkers"),
-    ("KEDA, VPA, Cluster Autoscaler, Karpenter, descheduler", "not run yet"),
+    ("KEDA, VPA, Karpenter, descheduler", "not run yet"),
+    ("Cluster Autoscaler", "the Go module proxy does not have its module"),
     (
-        "Flux, gitops-engine, Helm 4",
-        "not run yet on all kinds; Argo CD's health scripts are (docs/gitops.md)",
+        "Helm 4",
+        "not run yet; its wait is tested by kstatus' rules, which are compared with those of Flux's packages",
     ),
-    ("client-go, kr8s, lightkube, the Java client", "not run yet on all kinds"),
     ("AKS", "no cluster was at hand; its admissions enforcer is played in a test"),
-    ("Karmada", "its control plane was not built; its interpreters run in the Lua that it has (gopher-lua)"),
+    ("Karmada's control plane", "not built; its interpreter runs alone"),
 )
 """Programs that were not run, with the reason."""
 
