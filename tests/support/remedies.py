@@ -571,7 +571,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (correct_the_template,),
     ),
     (
-        r"look at its readiness probe and its log; correct (the (template|SidecarSet)|spec\.template\.\w+)",
+        r"check its readiness probe and read its log; correct (the (template|SidecarSet)|spec\.template\.\w+)",
         (correct_the_template,),
     ),
     (
@@ -584,7 +584,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r" tolerations of the template of the pod's workload",
         (make_room, let_the_workload_ask_for_less),
     ),
-    (r"have the condition (?P<gate>\S+) set by the controller that is responsible for it", (open_the_gate,)),
+    (r"the controller that is responsible for the condition (?P<gate>\S+) must set it", (open_the_gate,)),
     (
         r"bring (?P<node>\S+) back, or delete the pod with --grace-period=0 --force",
         (bring_the_node_back, delete_by_force),
@@ -627,7 +627,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (take_the_patches_off, make_the_image_available),
     ),
     (r"turn the gate \w+ of the manager on", ()),
-    (r"leave it out, or create it again when it is gone", ()),
+    (r"leave it out, or create it again when it has been deleted", ()),
     (r"correct its requiredNodeSelector in spec.subsets, then delete these pods.*", (correct_the_subset,)),
     (r"raise maxReplicas in spec.subsets, or add a last subset without it", (take_off_the_limits,)),
     (r"raise maxReplicas in spec.topology.subsets", (take_off_the_limits_of_topology,)),
@@ -695,7 +695,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"label the node, or change the keys of spec.requiredPersistentTopology", (label_the_nodes,)),
     (r"make room on node \S+ \(kubectl uncordon .*", (make_room,)),
     (
-        r"take (?P<key>\S+) out of spec.requiredPersistentTopology of PersistentPodState (?P<state>\S+), then delete"
+        r"remove (?P<key>\S+) from spec.requiredPersistentTopology of PersistentPodState (?P<state>\S+), then delete"
         r" the pod",
         (unbind,),
     ),
@@ -727,7 +727,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
     (r"correct the patch of subset \w+.*", (correct_the_patch,)),
     # nothing that is done
-    (r"clear what holds the pods above first: .*", ()),
+    (r"first fix the cause that blocks the pods above: .*", ()),
     (r"no action is needed: .*", ()),
     (r"wait.*", ()),
     (r"(see|find|find out) (what|why) .*", ()),
