@@ -8,19 +8,18 @@ a failed write                 ──▶ without_other_cause() ──▶ conditi
 Pure. A kind calls these functions if its policy lets pods be recreated. The kind also deletes the pods.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.plans.in_place import InPlaceProgress, go_on, is_resize_infeasible
-from pykruise.plans.phases import pod_patch
+from pykruise.plans.phases import SpecifyPod
 from pykruise.pods.api import PodUpdatePolicy
-from pykruise.pods.in_place import InPlaceSettings, NotInPlace, UpdateSpec
+from pykruise.pods.in_place import InPlaceSettings, UpdateSpec
 from pykruise.pods.reasons import Code
-from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import condition_of, without
-from pykruise.runtime.plan import Note, Step
+from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 
@@ -57,24 +56,18 @@ def recreation_instead(
     policy: str,
     settings: InPlaceSettings,
     now: Instant,
-) -> tuple[Step, ...]:
-    """Return the steps that specify a pod for deletion after it has waited for its resources for long enough.
+) -> SpecifyPod | None:
+    """Decide to specify a pod for deletion after it has waited for its resources for long enough.
 
-    The policy must let the pod be recreated. The kind deletes the pod under all its rules. Empty: the pod has not
+    The policy must let the pod be recreated. The kind deletes the pod under all its rules. None: the pod has not
     waited long enough, or must not be recreated.
     """
     may_be_recreated = policy == PodUpdatePolicy.IN_PLACE_IF_POSSIBLE and not pod.is_specified_delete
     if not may_be_recreated or not progress.has_given_up(now):
-        return ()
+        return None
     because = because_infeasible(settings)
-    step = Step(
-        action=pod_patch(
-            pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
-        ),
-        because=because,
-        done=recreation_note(pod, because),
-    )
-    return (step,)
+    note = recreation_note(pod, because)
+    return SpecifyPod(pod=pod, because=because, done=note, unchanged=True)
 
 
 def because_infeasible(settings: InPlaceSettings) -> str:
@@ -105,8 +98,7 @@ def given_up_at(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Inst
 
 
 def overdue_refusals(
-    pods: Iterable[PodView],
-    difference_of: Callable[[PodView], UpdateSpec | NotInPlace],
+    changes: Iterable[tuple[PodView, UpdateSpec]],
     *,
     refused_since: Instant | None,
     settings: InPlaceSettings,
@@ -115,19 +107,15 @@ def overdue_refusals(
     """Return the first pod to resize with the reason to recreate it, if the API server has refused the last try for
     long enough. Otherwise return nothing. Pods that were not refused have been resized meanwhile.
 
-    `pods` are the pods whose update may begin now.
+    `changes` are the pods whose update may begin now, and how they change.
     """
     patience = settings.resize_patience_s
     if refused_since is None or now < refused_since + patience:
         return {}
-    first = next((pod for pod in pods if _is_resized(difference_of(pod))), None)
+    first = next((pod for pod, change in changes if change.resources), None)
     if first is None:
         return {}
     return {first.name: f"the API server has refused for {patience:g} s to resize a pod"}
-
-
-def _is_resized(difference: UpdateSpec | NotInPlace) -> bool:
-    return isinstance(difference, UpdateSpec) and bool(difference.resources)
 
 
 def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:

@@ -94,8 +94,10 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """
     condition_of: Callable[[str], str] = lambda _: ""
     """Returns the type of the condition that reports problems of this field, for kinds with several."""
-    phases: Callable[[Any, RevisionView | None], Plan]
-    """Returns the plan in all other cases. The revision is one that does not record the selector yet."""
+    phases: Callable[[Any, RevisionView | None], Plan | Sequence[Problem]]
+    """Returns the plan in all other cases, or further problems that prevent it. The revision is one that does not
+    record the selector yet.
+    """
 
 
 def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
@@ -105,7 +107,7 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
         # Nothing is created, updated, deleted or released; the status still reports the remaining objects.
         return Plan(status=changed_status(view, frame.terminating(snapshot)))
     if problems := frame.unreadable(snapshot):
-        return refuse(frame, snapshot, problems)
+        return _refuse(frame, snapshot, problems)
     guard = check_selector(
         selector_in(view),
         owned=[revision for revision in snapshot.revisions if revision.controller_uid == view.uid],
@@ -114,8 +116,9 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     if isinstance(guard, Mismatch):
         return _plan_guarded(frame, snapshot, guard)
     if problems := frame.problems(snapshot) or _flaws_of(frame, snapshot):
-        return refuse(frame, snapshot, problems)
-    return frame.phases(snapshot, guard.unrecorded)
+        return _refuse(frame, snapshot, problems)
+    plan = frame.phases(snapshot, guard.unrecorded)
+    return plan if isinstance(plan, Plan) else _refuse(frame, snapshot, plan)
 
 
 def _flaws_of(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
@@ -123,7 +126,7 @@ def _flaws_of(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
     return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 
 
-def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
+def _refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
     """Return a plan that changes nothing; a condition and an event name the invalid fields."""
     code = problems[0].code
     message = "; ".join(problem.message for problem in problems)

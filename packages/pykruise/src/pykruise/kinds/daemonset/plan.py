@@ -33,8 +33,9 @@ from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages
-from pykruise.plans.phases import PlanPhase, skip, stage_of
+from pykruise.plans.ownership import adopter_of, adoption_stages, release_pods
+from pykruise.plans.phases import PlanPhase, skip
+from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -77,16 +78,15 @@ def status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Do
 
 def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.daemonset.spec
-    revisions = choose_revisions(snapshot)
+    revisions, choice = choose_revisions(snapshot)
     ws = DaemonSetWorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
         *_claim(snapshot),
-        *stored(snapshot, revisions, unrecorded=unrecorded),
+        *stored(snapshot, revisions, choice, unrecorded=unrecorded),
         *merged_pods(revisions, ws.pods),
     ]
     manage, skipped_nodes = plan_manage(ws)
     update = PlanPhase() if manage.stages else plan_update(ws)
-    # Refreshing comes first of the three phases: the update of a pod is finished before the next one begins.
     refresh = plan_refresh(ws, except_for=manage.touched | update.touched)
     skipped = {**refresh.skipped, **update.skipped, **manage.skipped}
     if manage.stages:
@@ -95,6 +95,7 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
     waiting = waiting_of(ws, skipped=skipped, skipped_nodes=skipped_nodes, broken=refresh.failure)
     status = status_of(
         ws,
+        collision_count=choice.collision_count,
         waiting=waiting,
         is_writing=bool(before or manage.stages or update.stages),
     )
@@ -105,9 +106,8 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
         stages=(
             *before,
             *plan_pre_download(ws),
-            *refresh.stages,
-            *manage.stages,
-            *update.stages,
+            # The update of one pod is finished before the next one begins.
+            *write_phases(refresh, manage, update),
             *stage_of(Purpose.TIDY_UP, cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
         ),
         status=changed_status(
@@ -131,7 +131,7 @@ def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
     mismatched = [pod for state in states for pod in state.mismatched]
     return [
         *adoption_stages(adopter_of(snapshot.daemonset, DAEMON_SETS), adopted, snapshot.orphaned_revisions),
-        *release_stages(mismatched, owner_uid=snapshot.daemonset.uid),
+        *write_phases(release_pods(mismatched, owner_uid=snapshot.daemonset.uid)),
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
+from pykruise.kinds.statefulset.in_place import differences_of
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
@@ -31,8 +31,9 @@ from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.failed_resizes import without_other_cause
-from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages, revision_stages
-from pykruise.plans.phases import PlanPhase, stage_of
+from pykruise.plans.ownership import adopter_of, adoption_stages, release_pods, revision_stages
+from pykruise.plans.phases import PlanPhase
+from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -122,14 +123,13 @@ def _join_phases(
     unrecorded: RevisionView | None,
 ) -> Plan:
     snapshot, statefulset = ws.snapshot, ws.snapshot.statefulset
-    differences = StatefulSetDifferences(ws)
+    differences = differences_of(ws)
     scale = plan_scale(ws)
     update = (
         plan_update(ws, differences, written=scale.phase.touched, only=scale.only)
         if scale.may_update
         else PlanPhase()
     )
-    # Refreshing is written before scaling and updating: the update of one pod completes before the next one starts.
     written = scale.phase.touched | update.touched
     refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
     acted = update.touched | refresh.touched | (scale.phase.touched - scale.phase.skipped.keys())
@@ -149,12 +149,11 @@ def _join_phases(
             *adoption_stages(
                 adopter_of(statefulset, ADVANCED_STATEFUL_SETS), snapshot.orphans, snapshot.orphaned_revisions
             ),
-            *release_stages(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN),
+            *write_phases(release_pods(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN)),
             *revision_stages(choice, statefulset, unrecorded=unrecorded),
             *plan_pre_download(ws, differences),
-            *refresh.stages,
-            *scale.phase.stages,
-            *update.stages,
+            # The update of one pod completes before the next one starts.
+            *write_phases(refresh, scale.phase, update),
             *stage_of(Purpose.TIDY_UP, _truncate_history(ws)),
         ),
         status=changed_status(statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)),
