@@ -63,10 +63,20 @@ class CreatePod(msgspec.Struct, frozen=True, kw_only=True):
         return name
 
 
-class DeletePod(msgspec.Struct, frozen=True, kw_only=True):
-    """The deletion of a pod."""
+class PodDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """Writes to an existing pod."""
 
     pod: PodView
+
+    @property
+    def subject(self) -> str:
+        """Name of the pod."""
+        return self.pod.name
+
+
+class DeletePod(PodDecision, frozen=True, kw_only=True):
+    """The deletion of a pod."""
+
     because: str
     unchanged: bool
     """Only if its resourceVersion is still the same."""
@@ -76,16 +86,10 @@ class DeletePod(msgspec.Struct, frozen=True, kw_only=True):
     also: tuple[Note, ...] = ()
     """Further events of the deletion, see `Step.also`."""
 
-    @property
-    def subject(self) -> str:
-        """Name of the pod."""
-        return self.pod.name
 
-
-class ChangePod(msgspec.Struct, frozen=True, kw_only=True):
+class ChangePod(PodDecision, frozen=True, kw_only=True):
     """Metadata and conditions that a pod gets in one write."""
 
-    pod: PodView
     metadata: Document = {}
     conditions: Sequence[Document] = ()
     because: str
@@ -96,40 +100,23 @@ class ChangePod(msgspec.Struct, frozen=True, kw_only=True):
     done: Note | None = None
     failed: Note | None = None
 
-    @property
-    def subject(self) -> str:
-        """Name of the pod."""
-        return self.pod.name
 
-
-class UpdatePod(msgspec.Struct, frozen=True, kw_only=True):
+class UpdatePod(PodDecision, frozen=True, kw_only=True):
     """Writes with which an update in place begins or continues."""
 
-    pod: PodView
     writes: Sequence[PodPatch]
     revision: str = ""
     """Name of the revision to which the update begins; empty: it has begun before."""
 
-    @property
-    def subject(self) -> str:
-        """Name of the pod."""
-        return self.pod.name
 
-
-class SpecifyPod(msgspec.Struct, frozen=True, kw_only=True):
+class SpecifyPod(PodDecision, frozen=True, kw_only=True):
     """The mark that a pod is to be deleted. The kind then deletes it under all its rules."""
 
-    pod: PodView
     because: str
     unchanged: bool = False
     """Only if its resourceVersion is still the same."""
     done: Note
     failed: Note | None = None
-
-    @property
-    def subject(self) -> str:
-        """Name of the pod."""
-        return self.pod.name
 
 
 class SpendBudget(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ Pure. A kind supplies its own parts: its status in each of these cases, and its 
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import PlainCondition
 from pykruise.plans.ownership import delete_revision, selector_in
 from pykruise.plans.phases import PlanPhase
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import Flaw
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view import keys
@@ -42,6 +43,7 @@ from pykruise.pods.workload.selector_guard import (
 )
 from pykruise.pods.workload.views import WorkloadView
 from pykruise.pods.workload.waiting import WAITING, with_condition, without
+from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
 
@@ -54,6 +56,9 @@ class Problem(msgspec.Struct, frozen=True):
     code: Code = Code.INVALID_SPEC
     condition: str = ""
     """Type of the condition that reports it, for kinds with several."""
+
+
+S = TypeVar("S")
 
 
 class WorkloadStatus(Protocol):
@@ -173,6 +178,15 @@ def changed_status(
         return None
     document = {**dict.fromkeys(zeros, 0), **status.document()}
     return None if document == view.stored_status else document
+
+
+def status_to_amend(view: WorkloadView, plan: Plan, failed: Failure, kind: type[S]) -> S | None:
+    """Return the status that a failed write of `plan` is reported in. None when there is nothing to report: tidying up
+    is tried again in every plan and blocks nothing.
+    """
+    if failed.purpose == Purpose.TIDY_UP:
+        return None
+    return msgspec.convert(plan.status if plan.status is not None else view.stored_status, kind)
 
 
 def requeue_after(phases: Iterable[PlanPhase], *further: Instant | None, now: Instant) -> float | None:

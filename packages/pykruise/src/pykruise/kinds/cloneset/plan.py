@@ -50,6 +50,7 @@ from pykruise.plans.workload_frame import (
     choose_update_revision,
     plan_workload,
     requeue_after,
+    status_to_amend,
     truncate_history,
 )
 from pykruise.pods.lifecycle.availability import next_available_at, next_late_at
@@ -79,14 +80,10 @@ def plan_cloneset(snapshot: CloneSetSnapshot) -> Plan:
 
 
 def status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """Return the status after this write of `plan` failed.
-
-    None when there is nothing to report: tidying up is tried again in every plan and blocks nothing.
-    """
-    if failed.purpose == Purpose.TIDY_UP:
+    """Return the status after this write of `plan` failed; None when there is nothing to report."""
+    status = status_to_amend(snapshot.cloneset, plan, failed, CloneSetStatus)
+    if status is None:
         return None
-    shown = plan.status if plan.status is not None else snapshot.cloneset.stored_status
-    status = msgspec.convert(shown, CloneSetStatus)
     kind = FAILED_UPDATE if failed.purpose in UPDATE_STAGES else FAILED_SCALE
     conditions: Sequence[CloneSetCondition] = status.conditions or ()
     conditions = without_other_cause(conditions, kind, failed.reason)

@@ -44,6 +44,7 @@ from pykruise.plans.workload_frame import (
     changed_status,
     plan_workload,
     requeue_after,
+    status_to_amend,
     with_mismatch,
 )
 from pykruise.pods.lifecycle.availability import next_late_at
@@ -63,14 +64,9 @@ def plan_daemonset(snapshot: DaemonSetSnapshot) -> Plan:
 
 
 def status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """Return the status after this write of `plan` failed.
-
-    None: nothing is reported, because tidying up is tried again with every plan and blocks nothing.
-    """
-    if failed.purpose == Purpose.TIDY_UP:
-        return None
-    shown = plan.status if plan.status is not None else snapshot.daemonset.stored_status
-    return with_reason(msgspec.convert(shown, DaemonSetStatus), failed.reason, now=snapshot.now).document()
+    """Return the status after this write of `plan` failed; None when there is nothing to report."""
+    status = status_to_amend(snapshot.daemonset, plan, failed, DaemonSetStatus)
+    return None if status is None else with_reason(status, failed.reason, now=snapshot.now).document()
 
 
 # Joining the phases

@@ -43,6 +43,7 @@ from pykruise.plans.workload_frame import (
     choose_update_revision,
     plan_workload,
     requeue_after,
+    status_to_amend,
     truncate_history,
     with_mismatch,
 )
@@ -65,14 +66,10 @@ def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:
 
 
 def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """Return the status after this write of `plan` failed.
-
-    None when there is nothing to report: tidying up is tried again in every plan and blocks nothing.
-    """
-    if failed.purpose == Purpose.TIDY_UP:
+    """Return the status after this write of `plan` failed; None when there is nothing to report."""
+    status = status_to_amend(snapshot.statefulset, plan, failed, StatefulSetStatus)
+    if status is None:
         return None
-    shown = plan.status if plan.status is not None else snapshot.statefulset.stored_status
-    status = msgspec.convert(shown, StatefulSetStatus)
     kind = FAILED_CREATE if failed.purpose == Purpose.CREATE_PODS else FAILED_UPDATE
     conditions = status.conditions or []
     reason = failed.reason
