@@ -209,7 +209,7 @@ def test_claims_are_written_in_the_chain_of_their_pod() -> None:
     )
     document = {"metadata": {"namespace": "shop", "name": "new"}}
     decisions = (
-        CreatePod(document=document, because="missing", created="created", before=(first,)),
+        CreatePod(subject="new", document=document, because="missing", created="created", before=(first,)),
         DeletePod(pod=pod(), because="surplus", unchanged=False, before=(first,), after=(last,)),
         ChangePod(pod=pod(), metadata={"labels": {}}, because="due", before=(first,)),
     )

@@ -45,6 +45,8 @@ OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being up
 class CreatePod(msgspec.Struct, frozen=True, kw_only=True):
     """A new pod."""
 
+    subject: str
+    """Name of the pod."""
     document: Document
     because: str
     created: str
@@ -55,12 +57,6 @@ class CreatePod(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to its claims that come first."""
     has_random_name: bool = True
     """See `Chain.has_random_name`."""
-
-    @property
-    def subject(self) -> str:
-        """Name of the pod."""
-        name: str = self.document["metadata"]["name"]
-        return name
 
 
 class PodDecision(msgspec.Struct, frozen=True, kw_only=True):

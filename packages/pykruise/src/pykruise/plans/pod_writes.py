@@ -49,10 +49,6 @@ def write_phases(*phases: PlanPhase) -> tuple[Stage, ...]:
 def chain_of(decision: Decision) -> Chain:
     """Return the writes that carry out one decision."""
     match decision:
-        case Chain():
-            return decision
-        case SpendBudget():
-            return Chain(subject=decision.subject, steps=(_spend_step(decision),))
         case CreatePod():
             steps = (*decision.before, _create_step(decision))
             return Chain(subject=decision.subject, steps=steps, has_random_name=decision.has_random_name)
@@ -64,9 +60,13 @@ def chain_of(decision: Decision) -> Chain:
             steps = _update_steps(decision)
         case SpecifyPod():
             steps = (_specify_step(decision),)
+        case SpendBudget():
+            steps = (_spend_step(decision),)
+        case Chain():
+            return decision
         case _:
             assert_never(decision)
-    return pod_chain(decision.pod, *steps)
+    return Chain(subject=decision.subject, steps=steps)
 
 
 def stage_of(

@@ -97,19 +97,23 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
         return PlanPhase()
     awaited, new_pods = ws.claims.awaited, ws.claims.new_pods
     skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in awaited}
-    decisions = [
-        CreatePod(
-            document=document,
-            because=f"{numbers.create} missing; built from revision {revision.name}",
-            created=f"created pod {document['metadata']['name']}",
-            before=new_pod.missing,
-        )
-        for revision, chosen in (
-            (ws.current, new_pods[: numbers.create_old]),
-            (ws.update, new_pods[numbers.create_old :]),
-        )
-        for new_pod, document in zip(chosen, pod_documents(ws, revision, chosen), strict=True)
-    ]
+    decisions: list[CreatePod] = []
+    for revision, chosen in (
+        (ws.current, new_pods[: numbers.create_old]),
+        (ws.update, new_pods[numbers.create_old :]),
+    ):
+        because = f"{numbers.create} missing; built from revision {revision.name}"
+        for new_pod, document in zip(chosen, pod_documents(ws, revision, chosen), strict=True):
+            name = document["metadata"]["name"]
+            decisions.append(
+                CreatePod(
+                    subject=name,
+                    document=document,
+                    because=because,
+                    created=f"created pod {name}",
+                    before=new_pod.missing,
+                )
+            )
     stage = DecidedStage(purpose=Purpose.CREATE_PODS, decisions=decisions, ramp=True)
     return PlanPhase(decided=(stage,), skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
 

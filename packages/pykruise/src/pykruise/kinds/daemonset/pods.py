@@ -65,9 +65,10 @@ def come_and_go(
             deleted.append(decision)
     created = [
         CreatePod(
+            subject=(name := document["metadata"]["name"]),
             document=document,
             because=f"node {node} {why}",
-            created=f"created pod {document['metadata']['name']} for node {node}",
+            created=f"created pod {name} for node {node}",
         )
         for document, node in (pod_documents(ws, nodes[:burst]) if nodes else ())
     ]

@@ -283,6 +283,7 @@ def _create_pod(
             value.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         return
     creation = CreatePod(
+        subject=slot.name,
         document=pod_document(ws, slot, revision),
         because=f"missing; built from revision {revision.name}",
         created=f"created pod {slot.name}",
