@@ -214,7 +214,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "whether the owner is still there is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
     "claims stay when their pod is deleted": (
-        (claims.ClaimPlan, "follow", lambda _original: lambda _claims, _pod, deletion: tuple(deletion)),
+        (claims.ClaimPlan, "with_claims", lambda _original: lambda _claims, deletion: deletion),
     ),
     "claims are not created with their pods": ((claims, "claim_documents", always([])),),
     "claims without a pod are kept": (
