@@ -171,6 +171,7 @@ class World(Stage):
     def _new_cluster(self, settings: ClusterSettings, rules: Sequence[ReviewRule]) -> Cluster:
         class _Gated(GatedCluster):
             gates = self._gates
+            reported = ("pods", "nodeimages", "containerrecreaterequests", "nodepodprobes")
 
         return _Gated(settings, clock=self._clock, rng=self._branch(), reviewers=rules, storage=self._storage)
 

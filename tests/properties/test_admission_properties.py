@@ -30,7 +30,7 @@ ALL_ON = AdmissionSettings(
 )
 REVIEWS = ReviewDispatcher(reviewers(ALL_ON, ReviewContext(rng=random.Random(1))))
 PATHS = sorted(REVIEWS.paths)
-INNER = "the manager's log says why"
+INNER = "see the manager's log"
 
 keys = st.sampled_from(
     [

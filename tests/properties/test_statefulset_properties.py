@@ -197,7 +197,7 @@ def test_no_pod_is_written_to_twice_and_none_that_is_skipped_is_deleted(builder:
     subjects = [
         chain.subject
         for stage in plan.stages
-        if stage.purpose not in ("store revision", "tidy up", "claims of wanted pods")
+        if stage.purpose not in ("store revision", "tidy up", "create claims")
         for chain in stage.chains
     ]
     assert len(subjects) == len(set(subjects))

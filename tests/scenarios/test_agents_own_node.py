@@ -130,7 +130,7 @@ async def test_a_real_api_server_understands_and_keeps_the_policy(real_plane: Co
             try:
                 await report(agent, NODE_IMAGES, "other-node")
             except REFUSED as error:
-                return "agents write nodeimages of their own node alone" in str(error)
+                return "agents may only write nodeimages of their own node" in str(error)
             return False
 
         async with asyncio.timeout(30):

@@ -491,7 +491,7 @@ async def old_cluster(patient: Patient) -> None:
         (no_manager_leads, "lease", "no holder", "start a manager"),
         (leader_is_dead, "lease", "manager_1 has not renewed lease", "check whether that manager is alive"),
         (leader_is_ahead, "lease", "its clock is ahead", "NTP"),
-        (never_led, "lease", "no manager has ever led here", "webhooks work"),
+        (never_led, "lease", "no manager has ever been the leader", "webhooks work"),
         (unknown_gate, "gates", "gate 'Foo' is not known", "correct the args"),
         (unknown_flag, "gates", "did you mean --cloneset-workers?", "correct the args"),
         (resize_without_the_cluster, "gates", "has no pods/resize", "switch the gate off"),

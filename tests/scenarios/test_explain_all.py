@@ -127,7 +127,7 @@ async def test_where_all_is_well_that_is_the_first_line(stage: Stage) -> None:
     await world.put(cloneset())
     await world.wait()
     code, said = await said_of_all(stage)
-    assert (code, said.splitlines()[0]) == (DONE, "Of 1 object none needs action.")
+    assert (code, said.splitlines()[0]) == (DONE, "No action is needed for 1 object.")
     assert "Details" not in said
 
 

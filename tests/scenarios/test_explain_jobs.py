@@ -40,7 +40,7 @@ async def test_explain_says_which_nodes_wait_and_which_do_not_fit(stage: Stage, 
 
     waits = {wait.code: wait for wait in explanation.waits}
     assert explanation.verdict == "waiting"
-    assert "of 3 nodes 0 succeeded, 0 failed, 1 active" in explanation.headline
+    assert "on 3 nodes: 0 succeeded, 0 failed, 1 active" in explanation.headline
     assert pool.nodes[0] in waits[Code.UNFIT_NODE].pods
     assert any("unschedulable" in wait.words for wait in explanation.waits if pool.nodes[0] in wait.pods)
     held = {name for wait in explanation.waits if wait.code == Code.PARALLELISM for name in wait.pods}
@@ -111,7 +111,7 @@ async def test_explain_says_when_the_next_time_is_and_what_stops_it(stage: Stage
     paused = await said_of(stage, "often")
 
     assert running.verdict == "done"
-    assert running.waits[0].words.startswith("the next time is 20")
+    assert running.waits[0].words.startswith("the next run is due at 20")
     assert (paused.verdict, paused.waits[0].remedy) == ("paused", "set spec.paused to false")
 
 
@@ -171,5 +171,5 @@ async def test_simulate_plays_a_live_job(stage: Stage, pool: Pool) -> None:
     result = await simulated(stage, f"bcj/{NAME}", takes="5s")
 
     assert result["is_job"]
-    assert "completed: of 3 nodes 3 succeeded" in result["end"]["headline"]  # type: ignore[index]
+    assert "completed on 3 nodes: 3 succeeded" in result["end"]["headline"]  # type: ignore[index]
     assert not await broadcast.pods()

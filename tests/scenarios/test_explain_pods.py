@@ -83,14 +83,12 @@ async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_ans
         == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 must: 1 may be disrupted"
     )
     assert explanation.next[:2] == (
-        "deletion, eviction: would be let through, and spend one of 1",
-        "update, resize: no budget is asked (feature gate PodUnavailableBudgetUpdateGate)",
+        "deletion, eviction: would be allowed, and use one of 1",
+        "update, resize: no budget is checked (feature gate PodUnavailableBudgetUpdateGate)",
     )
     # and with the gate updates are asked about too
     explanation = await of_pod(stage, pods[0].name, BOTH_GATES)
-    assert explanation.next[:1] == (
-        "deletion, update, eviction, resize: would be let through, and spend one of 1",
-    )
+    assert explanation.next[:1] == ("deletion, update, eviction, resize: would be allowed, and use one of 1",)
 
 
 async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may_go(stage: Stage) -> None:

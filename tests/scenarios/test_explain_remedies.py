@@ -191,7 +191,7 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
     await stage.create(document)
     explanation, said = await until_caused(stage, "UnboundClaims")
     assert "PVC data-web-" in said
-    assert "wants storage class unprovisioned-class, which is not there" in said
+    assert "requests storage class unprovisioned-class, which does not exist" in said
     assert explanation.phase.needs_a_person
 
 
@@ -330,4 +330,4 @@ async def test_pods_on_nodes_that_are_to_have_none_do_not_contradict_the_headlin
     explanation = await explained(stage.client, key, now=stage.clock(), kind=DAEMON_SET)
     # then
     assert "3 of 3 available" in explanation.headline
-    assert "1 of them on nodes that are to have none, which is not counted above" in explanation.done[0]
+    assert "1 of them on nodes that should have none, which the count above omits" in explanation.done[0]

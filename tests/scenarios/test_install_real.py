@@ -186,7 +186,7 @@ async def test_versions_convert_both_ways_and_installing_again_beside_managers_o
     """operations 12: everything may be applied again at any time"""
     async with client_of(plane) as client, replicas(installed, tmp_path) as processes:
         for process in processes:
-            await process.says("webhooks are in place at https://127.0.0.1:")
+            await process.says("webhooks are registered at https://127.0.0.1:")
         # when a CloneSet is written as v1alpha1
         doc = cloneset("old", replicas=0, updateStrategy={"type": "ReCreate", "partition": "20%"})
         written = {**doc, "apiVersion": OLD_CLONE_SETS.api_version}
@@ -225,7 +225,7 @@ async def test_versions_convert_both_ways_and_installing_again_beside_managers_o
         environment = {"WEBHOOK_CERT_DIR": str(tmp_path / "inside"), "WEBHOOK_PORT": str(free_port())}
         flags = ("--webhook-addr=127.0.0.1:0", f"--protection-log-path={tmp_path}")
         async with manager_process(installed, *flags, environment=environment) as inside:
-            await inside.says("webhooks are in place at kruise-webhook-service.kruise-system.svc")
+            await inside.says("webhooks are registered at kruise-webhook-service.kruise-system.svc")
             # then all is behind the Service again, and can be applied again
             assert all("service" in config for config in (await configured(client)).values())
             plain = await printed(*GATES)

@@ -111,7 +111,7 @@ async def test_the_condition_names_what_is_missing(stage: Stage, kind: str, spel
         stored = await stage.get("web", resource=resource)
         conditions = stored.get("status", {}).get("conditions") or ()
         return any(
-            GONE in condition.get("message", "") and "nothing has to be done" not in condition["message"]
+            GONE in condition.get("message", "") and "no action is needed" not in condition["message"]
             for condition in conditions
             if condition["status"] == "True"
         )

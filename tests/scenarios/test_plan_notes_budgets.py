@@ -72,12 +72,12 @@ async def protect(stage: Stage, budget: str, wanted: int) -> None:
     [
         (
             "disruption",
-            "PodDisruptionBudget guard wants 3 available, and 2 are left at times: "
-            "it does not block managers, but drains wait meanwhile",
+            "PodDisruptionBudget guard requires 3 available pods, and at times 2 remain: "
+            "it does not block controllers, but drains wait during that time",
         ),
         (
             "unavailable",
-            "PodUnavailableBudget guard wants 3 available, and 2 are left at times: "
+            "PodUnavailableBudget guard requires 3 available pods, and at times 2 remain: "
             "a webhook that checks it refuses disruptions below that",
         ),
     ],

@@ -147,7 +147,10 @@ async def test_hot_sidecars_are_upgraded_and_the_old_ones_end(
     outlook = await plan(stage, manifest(stage, hot(LOG, "log:2")))
     golden(request, "hot", outlook)
     assert [len(batch.fates) for batch in outlook.batches] == [1, 1]
-    assert "containers log-1 (log:2) and log-2 (empty:1, idle), before the pod's own" in outlook.new_pods
+    assert (
+        "containers log-1 (log:2) and log-2 (empty:1, idle), before the pod's own containers"
+        in outlook.new_pods
+    )
 
 
 async def test_pods_that_were_there_before_are_not_touched(

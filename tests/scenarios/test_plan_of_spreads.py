@@ -114,7 +114,7 @@ async def test_the_next_pods_go_where_it_was_planned(spread: Spread, stage: Stag
     assert outlook.new_pods == (
         "the next 2 to subset a",
         "then 3 to subset b",
-        "then 5 to no subset, since all are full: the scheduler may place them anywhere, and so on",
+        "then 5 to no subset, because all are full: the scheduler may place them anywhere, and so on",
     )
 
 

@@ -47,9 +47,9 @@ async def said_of(stage: Stage, document: Object) -> str:
 
 PLANS: list[tuple[Any, list[str]]] = [
     (broadcastjob, ["create Pod: node node-1 has not run its pod"]),
-    (cronjob, ["the next time is "]),
+    (cronjob, ["the next run is due at "]),
     (ephemeraljob, ["update Pod (the job is for it): web-", "parallelism is used up"]),
-    (pulljob, ["update NodeImage (image app:1 is to be there): node-1, node-2, node-3, node-4"]),
+    (pulljob, ["update NodeImage (a job requests image app:1): node-1, node-2, node-3, node-4"]),
     (listjob, ["create ImagePullJob: image app:1 has no ImagePullJob, image db:1 has no ImagePullJob"]),
     (marker, ["update NodePodProbe (PodProbeMarker scenario/new): node-"]),
 ]
@@ -66,7 +66,7 @@ async def test_a_plan_says_which_objects_would_be_written(stage: Stage, make: An
     for words in says:
         assert words in said
     assert not STEP_NAMES.search(said), said
-    assert "Pods that are there" not in said
+    assert "Existing pods" not in said
 
 
 async def test_a_plan_of_a_distribution_says_where_copies_come(stage: Stage) -> None:

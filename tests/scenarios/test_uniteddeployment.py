@@ -294,7 +294,7 @@ async def test_pods_of_a_lost_zone_are_kept_in_reserve(stage: Stage, united: Uni
         labels = sorted(pod.labels.get(RESERVED_LABEL, "") for pod in pods)
         return labels == ["false"] * 3 + ["true"] * 3 and status.get("reservedPods") == 3
 
-    # then they wait for it, and others stand in for them
+    # then they wait for it, and other subsets replace them
     await stage.until(have_substitutes)
     assert await united.sizes() == {"a": 3, "b": 3}
     assert (await united.status())["replicas"] == 3

@@ -338,7 +338,7 @@ async def test_a_clock_that_jumps_past_the_end_of_a_certificate_has_it_renewed_a
 
             async with asyncio.timeout(15):
                 await until(is_renewed)
-            assert "the clock has jumped: certificates are looked at again" in caplog.text
+            assert "the clock has jumped: certificates are checked again" in caplog.text
 
 
 async def test_what_another_client_changes_is_changed_back(tmp_path: Path) -> None:

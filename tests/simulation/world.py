@@ -205,7 +205,7 @@ class _World(Stage):
             await self._stay_at_rest()
 
     async def _ask_what_stands_still(self, quiet_s: float) -> None:
-        """That nothing has to be done is not said while nothing moves for longer than was promised."""
+        """That no action is needed is not said while nothing moves for longer than was promised."""
         kind = next(kind for kind in kinds() if kind.resource == self._resource)
         try:
             namespace = NAMESPACE if kind.resource.namespaced else ""

@@ -195,7 +195,7 @@ class FakeRuntime:
                 yield event
         finally:
             self._listeners.remove(queue)
-        raise RuntimeGoneError("the runtime ended its events")
+        raise RuntimeGoneError("the runtime ended its event stream")
 
     async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
         self._begin("ListContainers")

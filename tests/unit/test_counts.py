@@ -84,7 +84,20 @@ VERBS = frozenset(
             "refers",
         ),
         *("restores", "runs", "says", "scales", "serves", "shows", "simulates", "spreads", "stores", "takes"),
-        *("this", "violates", "waits", "wants", "was", "ms", "less", "as", "does"),
+        *(
+            "applies",
+            "exists",
+            "sets",
+            "this",
+            "violates",
+            "waits",
+            "wants",
+            "was",
+            "ms",
+            "less",
+            "as",
+            "does",
+        ),
     }
 )
 """Words after a name. `ms` is a unit, and `logs` and `options` are parts of commands."""

@@ -25,6 +25,14 @@ NO_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words of the house's old dialect, which a docstring does without."""
+NO_WORDS_OF_MESSAGES: Final = re.compile(
+    NO_WORDS.pattern
+    + r"|\b(any more|meanwhile|by itself|again and again|(is|are) not there|(is|are) gone|(has|have|had) to"
+    r"|(is|are) to be|(be|is|are) made|made of|taken (up|off)|look(s|ed)? at|is spoken|at once|asks? for|asked to be"
+    r"|lets? go|puts?|alike|goes|comes|says|(is|was|are) asked|of (it|them) is none)\b",
+    re.IGNORECASE,
+)
+"""Words that messages do without: reasons, remedies, conditions, events, help, errors and log lines."""
 NO_VARIABLES: Final = frozenset(("one", "found"))
 """A variable is named after the thing: `for pod in pods`."""
 NAMED_BY_KIND: Final = re.compile(r"kinds/\w+/(types|v1alpha1)\.py|pods/images/api\.py|models/\w+\.py")
@@ -56,6 +64,26 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield part.lineno, part.value.value
 
 
+def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of the string literals that people may read: all with at least two words, except docstrings.
+
+    The expressions of an f-string are left out.
+    """
+    expressions = (node for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    apart = {id(node.value) for node in expressions}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part for part in node.values if isinstance(part, ast.Constant)]
+            apart.update(map(id, parts))
+            text = "{}".join(str(part.value) for part in parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in apart:
+            text = node.value
+        else:
+            continue
+        if " " in text.strip():
+            yield node.lineno, text
+
+
 def test_a_docstring_begins_with_its_noun_or_verb() -> None:
     wrong = [
         f"{path}:{line}: {text[:60]}"
@@ -72,6 +100,16 @@ def test_a_docstring_has_no_word_of_the_old_dialect() -> None:
         for path, tree in sources().items()
         for line, text in docstrings(tree)
         if (match := NO_WORDS.search(text)) is not None
+    ]
+    assert wrong == []
+
+
+def test_a_message_has_no_word_of_the_old_dialect() -> None:
+    wrong = [
+        f"{path}:{line}: {match[0]}: {text[:80]}"
+        for path, tree in sources().items()
+        for line, text in messages(tree)
+        if (match := NO_WORDS_OF_MESSAGES.search(text)) is not None
     ]
     assert wrong == []
 

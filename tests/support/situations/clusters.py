@@ -222,6 +222,13 @@ async def a_hot_upgrade_is_taken_back(world: World) -> None:
     await world.set("sidecarset/web", containers=containers("mesh:1"))
 
 
+async def its_new_sidecar_is_never_ready(world: World) -> None:
+    await world.put(sidecarset(), cloneset())
+    await world.wait(30)
+    world.fail(image="log:2", never_ready=True)
+    await world.set("sidecarset/web", containers=[{"name": "log", "image": "log:2"}])
+
+
 async def every_subset_is_full(world: World) -> None:
     await world.put(spread(subsets=[{"name": "a", "maxReplicas": 1}, {"name": "b", "maxReplicas": 1}]))
     await world.wait(5)
@@ -415,6 +422,13 @@ MET: Final[Mapping[str, tuple[Situation, ...]]] = {
     ),
     "sidecarset": _rows(
         Situation(stage=a_hot_upgrade_is_taken_back, cause="", phase=Phase.HEALTHY),
+        Situation(
+            stage=its_new_sidecar_is_never_ready,
+            cause=Code.NOT_READY,
+            phase=Phase.PROGRESSING,
+            says="container log runs, but is not ready",
+            ways=2,
+        ),
     ),
     "workloadspread": _rows(
         Situation(stage=every_subset_is_full, cause=Code.SURPLUS, phase=Phase.HEALTHY, ways=1),

@@ -45,7 +45,9 @@ def test_flags_of_the_daemon_s_manifests_are_taken() -> None:
         "--rest-config-qps=50",
     )
     assert result.log.verbosity == 4
-    assert result.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
+    assert result.notes == (
+        "--rest-config-qps has no effect: the client adapts its request rate to the API server's responses",
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ NOWHERE = Connection(server="http://127.0.0.1:1")
     [
         ({"address": "0.0.0.0"}, "--shared"),
         ({"tls_cert": Path("a")}, "go together"),
-        ({"base_path": "kruise"}, "begins with a slash"),
-        ({}, "cannot be asked"),
+        ({"base_path": "kruise"}, "must begin with a slash"),
+        ({}, "the request to the cluster failed"),
     ],
     ids=["for others", "half a certificate", "no path", "no cluster"],
 )

@@ -106,7 +106,7 @@ async def test_beside_the_loop_errors_are_the_coroutine_s_and_nothing_else_can_b
 
     with pytest.raises(ValueError, match="no"):
         await Aside().drive(fails())
-    with pytest.raises(RuntimeError, match="nothing but OnLoop"):
+    with pytest.raises(RuntimeError, match="only OnLoop"):
         await Aside().drive(sleeps())
 
 

@@ -357,7 +357,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(**{"current-context": "", "contexts": []}),
-            "{path}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig says another",
+            "{path}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig names another",
         ),
         (
             kubeconfig(**{"current-context": "gone"}),
@@ -407,7 +407,7 @@ def complaint(load_it: Callable[[], Any]) -> str:
         ),
         (
             kubeconfig(user={"token": "two\nlines"}),
-            "{path}: user 'u', token: is not a token; put a token there",
+            "{path}: user 'u', token: is not a token; write a token into it",
         ),
         (
             kubeconfig(user={"client-certificate-data": b64(b"x")}),
@@ -920,7 +920,7 @@ async def test_a_reading_that_hangs_is_given_up() -> None:
 
     credentials = RenewedCredentials(read, clock=ManualClock(), timeout_s=0.05)
     # when, then
-    with pytest.raises(ConfigurationError, match="did not come within"):
+    with pytest.raises(ConfigurationError, match="were not loaded within"):
         await credentials.headers()
     release.set()
 

@@ -124,8 +124,8 @@ async def test_an_error_of_the_server_is_one_line_and_backs_off(caplog: pytest.L
     # then
     assert calls.gaps() == pytest.approx([0.005, 0.01, 0.02])
     assert [record.getMessage() for record in caplog.records][:2] == [
-        "test a: ForbiddenError: exceeded quota; again in 0.005 s (failure 1)",
-        "test a: ForbiddenError: exceeded quota; again in 0.01 s (failure 2)",
+        "test a: ForbiddenError: exceeded quota; retry in 0.005 s (failure 1)",
+        "test a: ForbiddenError: exceeded quota; retry in 0.01 s (failure 2)",
     ]
     assert all(record.exc_info is None for record in caplog.records)
     stats = control.stats()

@@ -335,7 +335,7 @@ async def test_a_request_of_a_scope_that_is_held_for_long_is_told_so_at_once(
             raise AssertionError("it was not held back")
     # then
     assert (now() - began, caught.value.retry_after_s) == (0, pytest.approx(20, abs=0.01))
-    assert f"{PODS_OF_A}: held back for 20 s" in caplog.text
+    assert f"{PODS_OF_A}: requests are held back for 20 s" in caplog.text
     # and what was not sent says nothing about the server
     assert (limiter.stats().cuts, limiter.stats().holds, limiter.stats().in_flight) == (1, 1, 0)
 

@@ -38,4 +38,4 @@ def test_a_check_can_be_left_out() -> None:
 def test_a_check_that_is_not_known_is_not_found() -> None:
     answer = responder("readyz", {"ping": lambda: ()})("nonsense", {})
     assert answer.status == 404
-    assert "there are: ping" in answer.text
+    assert "the checks are: ping" in answer.text

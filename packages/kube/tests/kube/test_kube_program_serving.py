@@ -56,7 +56,7 @@ async def asked(server: PlainServer, said: str) -> str:
         ("GET /echo/a/b%2Fc?x=1&x=2&y", 200, "a/b/c {'x': ['1', '2'], 'y': ['']}"),
         ("HEAD /echo", 200, ""),
         ("GET /echoer", 404, "not found\n"),
-        ("DELETE /echo", 405, "only GET is answered here\n"),
+        ("DELETE /echo", 405, "only GET is supported\n"),
         ("GET /broken", 500, "internal error\n"),
     ],
 )

@@ -282,7 +282,7 @@ async def test_a_pod_that_a_budget_lets_go_is_told_of_to_nobody() -> None:
 
 @pytest.mark.parametrize(
     ("is_hanging", "text"),
-    [(True, "the PodUnavailableBudget could not be asked within 8 s"), (False, "lost on purpose")],
+    [(True, "the PodUnavailableBudget could not be checked within 8 s"), (False, "lost on purpose")],
 )
 async def test_a_budget_that_cannot_be_asked_says_why(is_hanging: bool, text: str) -> None:
     server = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD])

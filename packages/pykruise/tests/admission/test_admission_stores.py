@@ -110,7 +110,7 @@ async def test_a_secret_of_another_program_is_read_by_its_own_names_and_never_wr
     async with small_cluster(nodes=0) as place:
         await store(place.client)
         external = ExternalStore(place.client, namespace=NAMESPACE, name=NAME)
-        with pytest.raises(StoreError, match=r"Secret kruise-system/kruise-webhook-certs is not there"):
+        with pytest.raises(StoreError, match=r"Secret kruise-system/kruise-webhook-certs does not exist"):
             await external.read()
         data = {"ca.crt": "Y2E=", "tls.crt": "Y2VydA==", "tls.key": "a2V5"}
         await place.client.create(SECRETS, NAMESPACE, {"metadata": {"name": NAME}, "data": data})

@@ -195,7 +195,7 @@ def test_entries_are_written_then_once_more_then_never() -> None:
     assert len(cluster.step(0.0)) == 2
     assert cluster.step(0.1) == []
     assert cluster.step(0.1 + CONFIRM_S - 1) == []
-    assert all("once more" in text for text in cluster.step(0.1 + CONFIRM_S))
+    assert all("again, for API servers" in text for text in cluster.step(0.1 + CONFIRM_S))
     assert cluster.step(20.0) == []
 
 
@@ -237,7 +237,7 @@ def test_match_conditions_that_miss_a_stored_object_are_removed_at_once() -> Non
     # when a SidecarSet appears without a review: restored from a backup, say
     written = cluster.step(at + 1, WEB)
     # then
-    assert f"{MUTATING_NAME}: API servers ask about every pod while selectors change" in written
+    assert f"{MUTATING_NAME}: API servers send reviews of every pod while selectors change" in written
     assert cluster.expression() == ""
     # and later its pods are named
     cluster.settle(at + 2, WEB)
@@ -271,7 +271,7 @@ def test_a_configuration_that_is_missing_or_cannot_be_kept_stops_nothing_else() 
     cluster.docs[MUTATING_NAME] = None
     plan = cluster.plan(0.0)
     assert [patch.name for patch in plan.patches] == [VALIDATING_NAME]
-    assert f"{MUTATING_NAME} is not there; apply what `pykruise install` prints" in plan.problems[0]
+    assert f"{MUTATING_NAME} does not exist; apply what `pykruise install` prints" in plan.problems[0]
 
 
 def test_with_external_certificates_configurations_are_only_compared() -> None:

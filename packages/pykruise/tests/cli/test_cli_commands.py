@@ -67,7 +67,7 @@ def test_a_step_of_the_demo_that_does_not_come_true_ends_it_with_the_reason(tmp_
     # then
     assert done.returncode == 1
     line = one_line(done.stderr)
-    assert "was not done in 1 s" in line
+    assert "did not finish in 1 s" in line
     assert "Insufficient cpu" in line
 
 
@@ -82,7 +82,7 @@ def test_a_port_in_use_is_one_clear_line() -> None:
     # then
     assert done.returncode == 1
     assert one_line(done.stderr) == (
-        f"error: port {port} on 127.0.0.1 is in use; choose another, or 0 for any that is free"
+        f"error: port {port} on 127.0.0.1 is in use; choose another, or 0 for a free one"
     )
 
 

@@ -97,7 +97,7 @@ def test_an_explanation_reads_well() -> None:
             ),
             Wait(code="Budget", words="waits for its turn", pods=tuple(f"web-{n}" for n in "cdefghij")),
         ),
-        next=("nothing, until one of these changes",),
+        next=("nothing happens until one of these changes",),
     )
     same_as("explain.txt", text(explanation, now=NOW))
     assert explanation.cause == "ImagePull"
@@ -177,10 +177,10 @@ def test_a_plan_reads_well() -> None:
                 number=2, fates=(PodFate(pod="web-c", do="delete"), PodFate(pod="web-x", do="create"))
             ),
         ),
-        stays={"the partition keeps it, or nothing was left to do": ("web-d",)},
+        stays={"the partition keeps it, or nothing remained to be done": ("web-d",)},
         claims_created=("data-web-x",),
         claims_deleted=("data-web-c",),
-        holds=("the preDelete hook has to be released on web-c",),
+        holds=("the preDelete hook must be released on web-c",),
         notes=("PodDisruptionBudget web wants 4 available, and 3 are left at times",),
         lowest_available=3,
         pods_before=4,
@@ -242,7 +242,7 @@ def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
     for arguments in ((), ("clonesets/web", "-f", "x.yaml")):
         code, output = run("plan", *arguments)
         assert code == 1
-        assert output.startswith("error: say what to plan")
+        assert output.startswith("error: name what to plan")
         assert is_one_error(output)
 
 

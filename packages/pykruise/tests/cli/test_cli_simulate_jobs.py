@@ -202,7 +202,7 @@ def test_nodes_that_join_are_run_and_nodes_that_leave_are_not_waited_for() -> No
 
     assert played.end is not None
     # the pod of the node that left is deleted in the end, and what is deleted counts as failed
-    assert "completed: of 3 nodes 3 succeeded, 1 failed, 0 active" in played.end.headline
+    assert "completed on 3 nodes: 3 succeeded, 1 failed, 0 active" in played.end.headline
     created = [action.node for action in played.actions if action.do == "create"]
     assert created == ["node-1", "node-2", "node-3", "node-9"]
 
@@ -219,13 +219,13 @@ def test_a_node_that_leaves_does_not_fail_the_job() -> None:
     )
 
     assert played.end is not None
-    assert "completed: of 2 nodes 2 succeeded, 0 failed, 0 active" in played.end.headline
+    assert "completed on 2 nodes: 2 succeeded, 0 failed, 0 active" in played.end.headline
 
 
 def test_never_more_than_parallelism_run_and_the_chart_shows_it(tmp_path: Path) -> None:
     result = simulated(tmp_path, broadcast(parallelism=2), "--nodes", "6", "--takes", "10s..30s")
 
-    assert "completed: of 6 nodes 6 succeeded" in result.output
+    assert "completed on 6 nodes: 6 succeeded" in result.output
     assert "at the same time    2 at most" in result.output
     assert "6 created, 0 deleted, 6 succeeded, 0 failed" in result.output
 
@@ -240,7 +240,7 @@ def test_a_deadline_ends_the_play_as_it_ends_the_job(tmp_path: Path) -> None:
     document = broadcast(completionPolicy={"type": "Always", "activeDeadlineSeconds": 300})
     result = simulated(tmp_path, document, "--takes", "1h")
 
-    assert "failed: of 3 nodes 0 succeeded, 3 failed" in result.output.splitlines()[0]
+    assert "failed on 3 nodes: 0 succeeded, 3 failed" in result.output.splitlines()[0]
 
 
 def test_a_job_whose_time_to_live_is_over_is_gone_in_the_end(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def run(*arguments: str, code: int = 0) -> str:
 @pytest.mark.parametrize("kind", ALL_TEMPLATES)
 def test_pods_of_a_zone_that_goes_move_on(tmp_path: Path, kind: str) -> None:
     output = run("-f", written(tmp_path / "ud.yaml", adaptive(kind)), "--outage", "a@20s")
-    assert "the nodes of a are gone: node-1, node-3" in output
+    assert "the nodes of a failed: node-1, node-3" in output
     assert "subsets             a 0, b 3" in output
     assert "ud.yaml: complete after" in output
     assert "node-1, node-3 for subset a; node-2 for subset b" in output
@@ -51,7 +51,7 @@ def test_pods_of_a_zone_that_goes_move_on(tmp_path: Path, kind: str) -> None:
 
 def test_pods_that_moved_on_stay_when_the_zone_is_back(tmp_path: Path) -> None:
     output = run("-f", written(tmp_path / "ud.yaml", adaptive()), "--outage", "a@20s..2m")
-    assert "the nodes of a are back" in output
+    assert "the nodes of a have recovered" in output
     assert "subsets             a 0, b 3" in output
 
 

@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
     assert diary.read_text() == "dear diary"
     assert f"{rules}:2: [0].after_s: expected `float`" in one_line("up", "--failures", str(rules))
     assert "cannot be read" in one_line("up", "--load", str(tmp_path / "none.yaml"))
-    assert "cannot be made" in one_line("up", "--data-dir", str(rules / "data"))
+    assert "cannot be created" in one_line("up", "--data-dir", str(rules / "data"))
     assert "--feature-gates: " in one_line("up", "--feature-gates", "NoSuchGate=true")
 
 

@@ -23,14 +23,14 @@ def disruption(name: str, *, desired: int = 1, expected: int = 2) -> Document:
 
 
 def test_a_budget_that_guards_nothing_or_allows_nothing_is_named() -> None:
-    assert findings_of([guarding(0, 0)], [], []) == ["PodUnavailableBudget shop/pub is about no pod"]
+    assert findings_of([guarding(0, 0)], [], []) == ["PodUnavailableBudget shop/pub covers no pod"]
     assert findings_of([guarding(0, 4)], [], []) == [
-        "PodUnavailableBudget shop/pub allows everything: 0 of 4 pods must serve"
+        "PodUnavailableBudget shop/pub allows every disruption: 0 of 4 pods must serve"
     ]
     assert findings_of([guarding(4, 4)], [], []) == [
-        "PodUnavailableBudget shop/pub allows nothing, ever: 4 of 4 pods must serve"
+        "PodUnavailableBudget shop/pub never allows a disruption: 4 of 4 pods must serve"
     ]
-    assert findings_of([guarding(3, 4)], [], []) == ["nothing is wrong with 1 PodUnavailableBudget"]
+    assert findings_of([guarding(3, 4)], [], []) == ["no problem with 1 PodUnavailableBudget"]
 
 
 def test_pods_of_two_budgets_that_block_a_drain_for_ever_are_named() -> None:
@@ -42,13 +42,16 @@ def test_pods_of_two_budgets_that_block_a_drain_for_ever_are_named() -> None:
     )
     # and one of each sort, of which one never allows anything
     (text,) = findings_of([guarding(3, 4)], [disruption("a", desired=2)], [tied("p1"), tied("p2")])
-    assert text.startswith("pods p1, p2 are of PodDisruptionBudget a and PodUnavailableBudget pub of shop")
+    assert text.startswith(
+        "pods p1, p2 are covered by PodDisruptionBudget a and PodUnavailableBudget pub of shop"
+    )
 
 
 def test_pods_of_a_budget_of_each_sort_are_named_although_that_is_no_fault() -> None:
     pods = [tied("p1"), tied("p2"), tied("p3"), tied("p4"), pod("p5"), tied("p6", deleting=True)]
     assert findings_of([guarding(3, 4)], [disruption("a")], pods) == [
-        "nothing is wrong with 1 PodUnavailableBudget",
-        "pods p1, p2, p3 and 1 more are of PodDisruptionBudget a and PodUnavailableBudget pub of shop, both must "
+        "no problem with 1 PodUnavailableBudget",
+        "pods p1, p2, p3 and 1 more are covered by PodDisruptionBudget a and PodUnavailableBudget pub of shop, and "
+        "both must "
         "allow an eviction",
     ]

@@ -207,7 +207,9 @@ def test_a_resync_period_that_cannot_be_read_is_noted_and_ignored() -> None:
 
 def test_flags_without_effect_are_taken_and_noted() -> None:
     result = settings("--rest-config-qps=30", "--logtostderr=true", "-v", "4")
-    assert result.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
+    assert result.notes == (
+        "--rest-config-qps has no effect: the client adapts its request rate to the API server's responses",
+    )
     assert result.log.verbosity == 4
 
 

@@ -173,7 +173,10 @@ def test_without_the_daemon_nothing_of_what_needs_it_is_watched_allowed_or_set()
     assert not {name for name in watched(WITHOUT_DAEMON) if name.partition(".")[0] in (*plurals, *more)}
     # Workloads keep the right to jobs that they would make; no controller would work on them.
     why = {right.why for right in needed(WITHOUT_DAEMON) if right.resource in (*plurals, *more)}
-    assert all(text.endswith(("to pull images ahead of updates", "what it makes")) for text in why)
+    assert all(
+        text.endswith(("to pull images ahead of updates", "to create and delete its children"))
+        for text in why
+    )
     settings = ManagerSettings(gates=WITHOUT_DAEMON)
     for kind in ALL:
         result = settings.of(kind) if kind.settings is not None else None

@@ -50,7 +50,7 @@ def test_a_blocked_loop_ends_the_process_with_a_stack_trace_in_the_log() -> None
     done = run(BLOCKED)
     assert done.returncode == EXIT_CODE
     assert "blocking now" in done.stdout
-    assert "the event loop has stood still for 0.5 s; this process ends" in done.stderr
+    assert "the event loop has been blocked for 0.5 s; this process ends" in done.stderr
     assert "in endless_computation" in done.stderr
 
 

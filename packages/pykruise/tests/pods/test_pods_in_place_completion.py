@@ -438,7 +438,7 @@ def test_resources_are_complete_when_the_kubelet_reports_them() -> None:
     pod.status_of("c1")["resources"]["limits"]["cpu"] = "2000m"
     assert verdict(pod, SCALING).is_complete
     pod.status_of("c1")["resources"]["limits"]["cpu"] = "1"
-    assert verdict(pod, SCALING).because == "the node has not given container c1 its resources yet"
+    assert verdict(pod, SCALING).because == "the node has not provided the resources of container c1 yet"
     # and of an update that changed none, nothing is waited for
     pod.annotations()[keys.IN_PLACE_STATE_ANNOTATION] = state_text(UpdateState(started_at=NOW))
     assert verdict(pod, SCALING).is_complete

@@ -76,7 +76,7 @@ def test_equal_revisions_leave_nothing_to_do() -> None:
 
 def test_a_pod_of_an_unknown_revision_does_not_go_in_place() -> None:
     """inplace-update case 3"""
-    unknown = NotInPlace("the revision that the pod was built from is not known any more")
+    unknown = NotInPlace("the revision that the pod was built from is unknown now")
     for settings in (InPlaceSettings(), CLAIMS):
         assert difference(None, Revision(template()), revision="web-new", settings=settings) == unknown
         assert difference(Revision(template()), None, revision="web-new", settings=settings) == unknown

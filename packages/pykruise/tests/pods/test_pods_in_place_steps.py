@@ -484,7 +484,7 @@ def test_a_second_batch_of_resources_alone_is_carried_out() -> None:
     # then
     assert [(write.subresource, write.checked) for write in result.writes] == [("resize", True), ("", False)]
     assert pod.spec_of("c2")["resources"]["limits"] == {"cpu": "2"}
-    assert "has not given container c2 its resources" in waits(pod, settings=SCALING).because
+    assert "has not provided the resources of container c2" in waits(pod, settings=SCALING).because
     pod.status_of("c2")["resources"] = copy.deepcopy(pod.spec_of("c2")["resources"])
     completes(pod, settings=SCALING)
 
@@ -999,7 +999,7 @@ def test_a_resize_of_a_whole_pod_is_complete_when_its_node_gives_what_the_spec_s
     # then it waits
     waiting = step(pod, settings=WHOLE_PODS)
     assert isinstance(waiting, Waiting)
-    assert "the node has not given the pod its resources yet" in waiting.because
+    assert "the node has not provided the resources of the pod yet" in waiting.because
     # until it gives the new one, however it is written
     pod.document["status"]["resources"] = {"limits": {"cpu": "2000m"}, "requests": {"cpu": "2"}}
     assert isinstance(step(pod, settings=WHOLE_PODS), Complete)

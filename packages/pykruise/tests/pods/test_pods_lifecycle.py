@@ -176,13 +176,13 @@ def test_waiting_pods_say_for_what() -> None:
     )
     assert says(pod("PreparingUpdate", **given), every) == (
         Code.IN_PLACE_UPDATE_HOOK,
-        "waits until the inPlaceUpdate hook is taken off the pod: label k=v, finalizer f",
+        "waits until the inPlaceUpdate hook is removed from the pod: label k=v, finalizer f",
     )
     assert says(pod("PreparingDelete", **given), every) == (
         Code.PRE_DELETE_HOOK,
-        "waits until the preDelete hook is taken off the pod: label k=v, finalizer f",
+        "waits until the preDelete hook is removed from the pod: label k=v, finalizer f",
     )
-    assert says(pod("PreparingDelete"), every)[1] == "waits until the preDelete hook is taken off the pod"
+    assert says(pod("PreparingDelete"), every)[1] == "waits until the preDelete hook is removed from the pod"
     assert says(pod("PreparingDelete"), None) == says(pod("PreparingDelete"), every)
     for lifecycle_hook, name in ((BY_LABEL, "label k=v"), (BY_FINALIZER, "finalizer f")):
         held = pod("PreparingDelete", finalizers="f", labels={"k": "v"})

@@ -83,7 +83,7 @@ def unscheduled(status: str | None = "False", **fields: str | None) -> CloneSetB
     ("builder", "code", "message"),
     [
         (unscheduled(None).born(30, "a"), Code.SCHEDULING, "waits for the scheduler"),
-        (unscheduled(None), Code.NO_SCHEDULER, "no scheduler has looked at it"),
+        (unscheduled(None), Code.NO_SCHEDULER, "no scheduler has processed it"),
         (unscheduled("True", reason="SchedulingGated"), Code.SCHEDULING, "waits for the scheduler"),
         (
             unscheduled(reason="SchedulingGated", message="gated"),
@@ -130,10 +130,10 @@ def test_a_resize_of_an_update_that_the_node_cannot_do_is_in_the_way(
 @pytest.mark.parametrize(
     ("state", "code", "remedy"),
     [
-        ("PreparingNormal", Code.PRE_NORMAL_HOOK, "put the hook of spec.lifecycle on the pod"),
-        ("PreparingUpdate", Code.IN_PLACE_UPDATE_HOOK, "take the hook of spec.lifecycle off the pod"),
-        ("Updated", Code.IN_PLACE_UPDATE_HOOK, "put the hook of spec.lifecycle back on the pod"),
-        ("PreparingDelete", Code.PRE_DELETE_HOOK, "take the hook of spec.lifecycle off the pod"),
+        ("PreparingNormal", Code.PRE_NORMAL_HOOK, "add the hook of spec.lifecycle to the pod"),
+        ("PreparingUpdate", Code.IN_PLACE_UPDATE_HOOK, "remove the hook of spec.lifecycle from the pod"),
+        ("Updated", Code.IN_PLACE_UPDATE_HOOK, "add the hook of spec.lifecycle to the pod again"),
+        ("PreparingDelete", Code.PRE_DELETE_HOOK, "remove the hook of spec.lifecycle from the pod"),
         ("Updating", Code.UPDATING_IN_PLACE, ""),
     ],
 )

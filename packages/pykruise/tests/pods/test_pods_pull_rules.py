@@ -82,7 +82,7 @@ def test_nodes_at_once_are_a_number(value: int | str | None, nodes: int) -> None
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("30%", "shares are not accepted"),
+        ("30%", "percentages are not accepted"),
         ("abc", "a whole number"),
         ("", "a whole number"),
         ("1.5", "a whole number"),

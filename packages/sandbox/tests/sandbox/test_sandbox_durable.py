@@ -179,7 +179,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     # given
     (tmp_path / "file").write_text("")
     # then
-    with pytest.raises(DataDirError, match="cannot be made"):
+    with pytest.raises(DataDirError, match="cannot be created"):
         DurableStorage(tmp_path / "file" / "data")
 
 

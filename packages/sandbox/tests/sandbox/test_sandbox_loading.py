@@ -217,7 +217,7 @@ def test_failures_are_read_from_a_few_lines(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("- image: a\n- image: b\n  never_ready: 'yes'\n", ":3: [1].never_ready: expected `bool`, got `str`"),
-        ("- image: a\n  nodes: b\n", ":2: [0].nodes: there is no such field; there are image, node,"),
+        ("- image: a\n  nodes: b\n", ":2: [0].nodes: unknown field; the fields are image, node,"),
         ("- labels: 'a in'\n", ":1: [0].labels: "),
         ("image: a\n", ":1: expected a list of rules"),
         ("- a: [\n", ": is not YAML"),

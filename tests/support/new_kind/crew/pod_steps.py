@@ -138,7 +138,7 @@ STEPS: Final = PodSteps(
         cached=lambda place: CachedCrews(place.client(), clock=place.clock, rng=place.rng),
     ),
     selects=PodSelection(views=CREW_VIEWS, announces=()),
-    rights=(on(CREWS, *READ, why="Crew: to see them"), on(PODS, "get", why="Crew: which pod is evicted")),
+    rights=(on(CREWS, *READ, why="Crew: to watch them"), on(PODS, "get", why="Crew: which pod is evicted")),
     component="crew-controller",
     prevention=PreventionMetric(
         metric="crew_last_mate", description="Evictions that a Crew refused.", log_field="Crew"

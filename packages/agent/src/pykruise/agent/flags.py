@@ -32,30 +32,35 @@ from pykruise.kube.program.flags import (
 from pykruise.kube.program.logs import LogSettings
 from pykruise.kube.program.serving import Address
 
-_ADAPTS: Final = "requests adapt to what the API server answers"
+_ADAPTS: Final = "the client adapts its request rate to the API server's responses"
 
 FLAGS: Final[Sequence[Flag]] = (
-    text_flag("kubeconfig", "", "Which cluster; else $KUBECONFIG, in-cluster, ~/.kube/config."),
+    text_flag("kubeconfig", "", "Path of the kubeconfig; empty: $KUBECONFIG, in-cluster, ~/.kube/config."),
     text_flag("context", "", "Context of the kubeconfig."),
-    text_flag("feature-gates", "", "A=true,B=false, as the manager has them.", is_list=True),
-    text_flag("addr", ":10221", "Where /metrics and /healthz are served; 0: nowhere.", read=read_address),
-    text_flag("pprof-addr", ":10222", "Where thread dumps and memory figures are served.", read=read_address),
+    text_flag("feature-gates", "", "A=true,B=false, the same as the manager's.", is_list=True),
+    text_flag("addr", ":10221", "Address of /metrics and /healthz; 0: none.", read=read_address),
+    text_flag("pprof-addr", ":10222", "Address of thread dumps and memory figures.", read=read_address),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
-    text_flag("socket-file", "", "The one socket below --runtime-dir to use; empty: all that are known."),
-    text_flag("runtime-dir", "/hostvarrun", "Where the host's run directory is."),
+    text_flag("socket-file", "", "Socket below --runtime-dir to use; empty: all known sockets."),
+    text_flag("runtime-dir", "/hostvarrun", "Path of the host's run directory."),
     text_flag(
         "plugin-config-file",
         "/kruise/CredentialProviderPlugin.yaml",
-        "Credential providers, as the kubelet's.",
+        "Configuration of credential providers, in the kubelet's format.",
     ),
-    text_flag("plugin-bin-dir", "/kruise/plugins", "Where their programs are."),
+    text_flag("plugin-bin-dir", "/kruise/plugins", "Folder with the programs of credential providers."),
     text_flag(
-        "max-workers-for-pull-image", "-1", "Images pulled at once; below 1: no limit.", read=read_whole()
+        "max-workers-for-pull-image",
+        "-1",
+        "Images pulled at the same time; below 1: no limit.",
+        read=read_whole(),
     ),
-    text_flag("max-concurrency", "", "The same, as OpenKruise's manual calls it."),
+    text_flag(
+        "max-concurrency", "", "Same as --max-workers-for-pull-image; the name in OpenKruise's manual."
+    ),
     text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
     text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
-    text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=read_duration),
+    text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
     # Accepted for manifests that pass them.
     text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
     text_flag("rest-config-burst", "0", "No effect.", unused=_ADAPTS),
@@ -128,7 +133,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> AgentSettings |
     node = environ.get("NODE_NAME", "")
     if not node:
         raise FlagError(
-            "NODE_NAME in the environment must say on which node this is (a fieldRef of spec.nodeName)"
+            "the environment variable NODE_NAME must name the node of this agent (a fieldRef of spec.nodeName)"
         )
     return AgentSettings(
         node=node,

@@ -38,7 +38,7 @@ async def run_probe(
         if (grpc := probe.get("grpc")) is not None:
             return await _probe_grpc(grpc, ip, limit_s)
     except (CriError, ValueError) as error:
-        _log.info("a probe could not be made: %s", error)
+        _log.info("a probe could not run: %s", error)
     return None
 
 

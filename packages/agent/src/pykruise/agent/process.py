@@ -134,4 +134,6 @@ class _AgentCollector(Collector):
         yield from queue_metrics({part.name: part.controller.queue.stats() for part in parts}, labels)
         yield from cache_metrics({part.name: part.cache.stats() for part in parts})
         yield from request_metrics(self._metered, self._host)
-        yield gauge("pykruise_build_info", "1, with the version.", ["version"], [([__version__], 1)])
+        yield gauge(
+            "pykruise_build_info", "1, with the version as a label.", ["version"], [([__version__], 1)]
+        )

@@ -156,9 +156,9 @@ def argv_of(action: DashboardAction, values: Mapping[str, Any]) -> list[str]:
     for field in action.fields:
         value = values.get(field.name)
         if not isinstance(value, str) or not value or value.startswith("-") or not value.isprintable():
-            raise CommandError(f"{field.label}: a value is wanted")
+            raise CommandError(f"{field.label}: a value is required")
         if field.is_revision and not (value.isdecimal() and int(value) > 0):
-            raise CommandError(f"{field.label}: choose one of the history")
+            raise CommandError(f"{field.label}: choose a revision of the history")
         given[field.name] = value
     return _filled(action.words, given)
 

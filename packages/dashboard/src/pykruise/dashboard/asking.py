@@ -150,7 +150,7 @@ async def _planned(
             return described(forecast)
         return described(await planned(client, document, namespace=namespace, now=now, settings=settings))
     except (CommandError, KubeError) as error:
-        return (f"the plan cannot be made: {error}",)
+        return (f"the change cannot be planned: {error}",)
 
 
 def with_removals(before: Any, after: Any) -> Any:

@@ -19,38 +19,44 @@ _PATH: click.Path = click.Path(path_type=Path)
     examples=("dashboard --open", "dashboard -n shop --port 8080", "dashboard --actions"),
 )
 @click.option(
-    "--kubeconfig", type=_PATH, help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config)."
+    "--kubeconfig",
+    type=_PATH,
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config).",
 )
 @click.option("--context", help="Context of the kubeconfig.")
-@click.option("--namespace", "-n", default="", help="Only this one. Default: all, where they may be read.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Where it listens; 0 picks a free one."
+    "--namespace", "-n", default="", help="Namespace to show (default: all, if the user may read them)."
 )
-@click.option("--address", default="127.0.0.1", help="Where it listens; others than loopback with --shared.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; 0 picks a free one."
+)
+@click.option(
+    "--address",
+    default="127.0.0.1",
+    help="Address to listen on; with --shared also other addresses than loopback.",
+)
 @click.option("--open", "opens_browser", is_flag=True, help="Open the link in a browser.")
-@click.option(
-    "--actions", is_flag=True, help="Buttons too: they do what the commands do, with the user's rights."
-)
+@click.option("--actions", is_flag=True, help="Show buttons, which run the commands with the user's rights.")
 @click.option(
     "--shared",
     is_flag=True,
-    help="For many people: each logs in with a token, and sees what they may list. Runs in the cluster.",
+    help="Serve many users in a cluster: each logs in with a token, and sees the objects that the token may list.",
 )
 @click.option(
     "--allowed-host",
     "allowed_hosts",
     multiple=True,
-    help="A name (with its port) under which a proxy is asked for it; with --shared and none: any.",
+    help="Host name (with its port) that clients may use, such as that of a proxy; with --shared and no name: any.",
 )
-@click.option("--base-path", default="", help="Prefix of its paths, where a proxy keeps it: /kruise")
+@click.option("--base-path", default="", help="Prefix of all paths behind a proxy, such as /kruise.")
 @click.option("--tls-cert", type=_PATH, help="Certificate chain (PEM).")
-@click.option("--tls-key", type=_PATH, help="Its key (PEM).")
+@click.option("--tls-key", type=_PATH, help="Key of the certificate (PEM).")
 @click.option(
     "--session-key",
     type=_PATH,
-    help="File with 32 random bytes or more: logins outlive a restart, and replicas with it share them.",
+    help="File with 32 random bytes or more: logins survive a restart, and replicas with the same file share them.",
 )
-@click.option("--manager-namespace", default="kruise-system", help="Where the manager runs.")
+@click.option("--manager-namespace", default="kruise-system", help="Namespace of the manager.")
 def dashboard(
     kubeconfig: Path | None,
     context: str | None,

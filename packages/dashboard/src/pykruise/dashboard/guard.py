@@ -32,11 +32,11 @@ class Guard:
             return f"this is not a name of the dashboard: {host[:200]!r} (--allowed-host)"
         origin = request.headers.get("origin", "")
         if origin and not self._is_own(origin, host):
-            return "only the dashboard's own page may ask"
+            return "only the dashboard's own page may send this request"
         if "/api/" not in request.path:
             return ""
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return "only the dashboard's own page may ask"
+            return "only the dashboard's own page may send this request"
         if request.method == "POST" and OWN_HEADER not in request.headers:
             return f"the header {OWN_HEADER} is missing"
         return ""

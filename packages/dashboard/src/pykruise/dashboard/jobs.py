@@ -70,7 +70,7 @@ def job_row(resource: Resource, document: Document) -> JobRow:
     meta, spec = document["metadata"], document.get("spec") or {}
     status = document.get("status") or {}
     shown = shown_as(resource.group, resource.kind)
-    assert shown is not None, f"{resource.kind} does not show itself"
+    assert shown is not None, f"{resource.kind} declares no display"
     progress = shown.progress_of(document)
     owner_kind, owner = owner_of(meta)
     begun = status.get("startTime") or status.get("lastScheduleTime") or meta.get("creationTimestamp")

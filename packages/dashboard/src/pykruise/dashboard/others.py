@@ -46,7 +46,7 @@ def other_row(resource: Resource, document: Document) -> OtherRow:
     """Return the row of an object of one of these kinds."""
     meta = document["metadata"]
     shown = shown_as(resource.group, resource.kind)
-    assert shown is not None, f"{resource.kind} does not show itself"
+    assert shown is not None, f"{resource.kind} declares no display"
     phase = shown.progress_of(document).phase
     owner_kind, owner = owner_of(meta)
     return OtherRow(

@@ -140,7 +140,7 @@ class LivePages:
         if page == "node":
             name = query.get("name", "")
             if not name or "/" in name:
-                raise CommandError("say which node: name=…")
+                raise CommandError("name the node: name=…")
             return self._share(NODES, Key("", name), _NodePage)
         if page == "health":
             health_page = _HealthPage(session.client, self._around.manager_namespace)
@@ -200,11 +200,12 @@ class LivePages:
         _, document, argv = await self._action(asked, session)
         if not is_asked(asked.get("ticket"), self._ticket(session, document, argv)):
             raise CommandError(
-                "the object has changed since you were asked, or you were not: look at it again"
+                "the object has changed since you confirmed the action, or you did not "
+                "confirm it: review the object again"
             )
         name = document["metadata"]["name"]
         if pods_at_stake(document, argv) > NAMED_ABOVE and asked.get("typed") != name:
-            raise CommandError(f"it has more than {NAMED_ABOVE} pods: type its name, {name}")
+            raise CommandError(f"the object has more than {NAMED_ABOVE} pods: type its name, {name}")
         code, said = await done(session.client, argv)
         _log.info("%s: %s: exit code %d", session.user.name, " ".join(argv), code)
         return {"code": code, "said": said[:4_000]}
@@ -217,7 +218,7 @@ class LivePages:
     ) -> tuple[Resource, Document, list[str]]:
         """Return the object and the command that a browser requests. Raises CommandError, KubeError."""
         if not self._has_actions:
-            raise CommandError("this dashboard only reads (--actions)")
+            raise CommandError("this dashboard is read-only; --actions enables actions")
         resource, key = self._meant(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
         action = next(
@@ -225,7 +226,7 @@ class LivePages:
         )
         values = asked.get("values")
         if action is None or not isinstance(values, Mapping):
-            raise CommandError("there is no such action for this object, or not any more")
+            raise CommandError("this object does not offer this action, or no longer offers it")
         return resource, document, argv_of(action, values)
 
     def _meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
@@ -233,9 +234,9 @@ class LivePages:
         resource = self._by_name.get(str(asked.get("kind", "")))
         name, namespace = asked.get("name"), asked.get("namespace", "")
         if resource is None or not isinstance(name, str) or not name or not isinstance(namespace, str):
-            raise CommandError("say which object: kind=PLURAL.GROUP&namespace=…&name=…")
+            raise CommandError("name the object: kind=PLURAL.GROUP&namespace=…&name=…")
         if "/" in name or "/" in namespace:
-            raise CommandError("names have no slash")
+            raise CommandError("a name must not contain a slash")
         return resource, Key(namespace if resource.namespaced else "", name)
 
     async def _settings(self) -> ManagerSettings:
@@ -291,8 +292,8 @@ class _LookedAtPage(ABC):
                 try:
                     self._show(await self._parts())
                 except Exception:  # a failing page must not end the server
-                    _log.exception("the page of %s %s failed", self._resource, self._key)
-                    self._show([self._remark("it could not be looked at; the dashboard's log says why")])
+                    _log.exception("the page for %s %s failed", self._resource, self._key)
+                    self._show([self._remark("it could not be examined; the dashboard's log has the error")])
                 self._is_read = self._is_read or can_be_whole
                 # One page uses at most half of the time.
                 await asyncio.sleep(max(AT_LEAST_S, loop.time() - begun))
@@ -354,7 +355,9 @@ class _NodePage(_LookedAtPage):
         if not owned and not any(views.values()):
             is_read = feeds.has_answer(NODES)
             return [
-                self._remark(f"there is no node {self._key.name}" if is_read else "it is still being read")
+                self._remark(
+                    f"there is no node {self._key.name}" if is_read else "its cache is not filled yet"
+                )
             ]
 
         async def look(client: Client) -> list[PagePart]:
@@ -386,7 +389,9 @@ class _WorkloadPage(_LookedAtPage):
         view = self._around.caches[self._resource].get(self._key)
         if view is None:
             is_read = self._around.feeds.has_answer(self._resource)
-            text = f"there is no {self._resource.kind} {self._key}" if is_read else "it is still being read"
+            text = (
+                f"there is no {self._resource.kind} {self._key}" if is_read else "its cache is not filled yet"
+            )
             return [self._remark(text)]
         document = view.document
         revisions = self._revisions(document) if has_history(document) else []
@@ -554,8 +559,8 @@ class _HealthPage:
             try:
                 rows = await health_rows(self._client, namespace=self._namespace)
             except Exception:  # a page that fails must not end the server
-                _log.exception("the page of health failed")
-                rows = [{"id": "note", "note": "it could not be looked at; the dashboard's log says why"}]
+                _log.exception("the health page failed")
+                rows = [{"id": "note", "note": "it could not be examined; the dashboard's log has the error"}]
             kept = {str(row["id"]) for row in rows}
             for row in self.board.rows():
                 if row.id not in kept:

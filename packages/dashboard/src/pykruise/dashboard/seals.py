@@ -71,7 +71,7 @@ def key_of(path: Path) -> bytes:
     except OSError as error:
         raise CommandError(f"--session-key {path}: {error.strerror}") from error
     if len(key) < KEY_BYTES:
-        raise CommandError(f"--session-key {path}: at least {KEY_BYTES} random bytes are wanted")
+        raise CommandError(f"--session-key {path}: at least {KEY_BYTES} random bytes are required")
     return key
 
 

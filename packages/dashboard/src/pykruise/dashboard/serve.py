@@ -102,7 +102,7 @@ async def run_dashboard(options: DashboardOptions, say: Callable[[str], None]) -
         if options.opens_browser:
             await asyncio.to_thread(webbrowser.open, link)
         if sys.stdin is not None and sys.stdin.isatty():
-            say("The link opens once. Enter: another one; Ctrl-C: the end.")
+            say("The link works once. Press Enter for another link, Ctrl-C to stop.")
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _say_another, result, result.door, say)
         await stop.wait()
 
@@ -221,7 +221,7 @@ def _check(options: DashboardOptions) -> None:
     if bool(options.tls_cert) != bool(options.tls_key):
         raise CommandError("--tls-cert and --tls-key go together")
     if options.base_path and not options.base_path.startswith("/"):
-        raise CommandError(f"--base-path {options.base_path}: begins with a slash")
+        raise CommandError(f"--base-path {options.base_path}: must begin with a slash")
 
 
 def _hosts(port: int, options: DashboardOptions) -> set[str]:
@@ -241,7 +241,7 @@ async def _namespace_of(client: Client, connection: Connection, options: Dashboa
             client, f"{_AUTHORIZATION}/selfsubjectaccessreviews", "SelfSubjectAccessReview", spec
         )
     except KubeError as error:
-        raise CommandError(f"the cluster cannot be asked: {error}") from error
+        raise CommandError(f"the request to the cluster failed: {error}") from error
     return "" if (answer.get("status") or {}).get("allowed") else connection.namespace
 
 
@@ -274,7 +274,7 @@ def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
     try:
         known = [(cert.stat().st_mtime, read())]
     except ssl.SSLError as error:
-        raise CommandError(f"{cert}, {key}: no certificate with its key: {error}") from error
+        raise CommandError(f"{cert}, {key}: not a certificate with its key: {error}") from error
 
     def current() -> ssl.SSLContext:
         with suppress(OSError, ssl.SSLError):  # half written: the old context stays in use

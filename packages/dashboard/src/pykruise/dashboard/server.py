@@ -165,7 +165,7 @@ class Server:
         if refusal:
             return _said(403, refusal)
         if request.method not in ("GET", "HEAD", "POST"):
-            return _said(405, "only GET and POST are answered here")
+            return _said(405, "only GET and POST are supported")
         request.is_counted = not request.path.endswith("/api/stream")
         return None
 
@@ -181,7 +181,7 @@ class Server:
         if path.startswith("/api/"):
             return await self._api(path, request)
         if request.method == "POST":
-            return _said(405, "nothing is sent here")
+            return _said(405, "this path does not accept POST")
         if path == "/healthz":
             return Response(200, {**_SAFE, "content-type": "text/plain"}, b"ok\n")
         if path == "/":
@@ -191,7 +191,9 @@ class Server:
 
     def failed(self, code: int, request: WireRequest) -> Response:
         """Return the answer to a malformed request, to one that exceeds a limit, and to one that failed."""
-        return _said(code, "the answer could not be computed" if code == 500 else "this cannot be answered")
+        return _said(
+            code, "the response could not be computed" if code == 500 else "this request cannot be answered"
+        )
 
     # ── data ─────────────────────────────────────────────────────────────────
 
@@ -223,7 +225,7 @@ class Server:
     async def _log_in(self, request: WireRequest) -> Response:
         token = _asked(request).get("token")
         if not isinstance(token, str):
-            raise LoginError("a token is wanted")
+            raise LoginError("a token is required")
         return _data({}, cookie=_cookie(await self._sessions.log_in(token.strip()), request))
 
     async def _session_of(self, request: WireRequest) -> DashboardSession | None:
@@ -273,7 +275,7 @@ def _asked(request: WireRequest) -> Mapping[str, Any]:
     except orjson.JSONDecodeError:
         result = None
     if not isinstance(result, dict):
-        raise CommandError("a JSON object is wanted")
+        raise CommandError("the body must be a JSON object")
     return result
 
 

@@ -100,7 +100,7 @@ class LaptopDoor:
         if not expected or not hmac.compare_digest(expected.encode(), token.encode()):
             self._token = expected  # wrong guesses do not use up the link: there are 2^256 tokens
             raise LoginError(
-                "this link was used already, or is an old one: press Enter where the dashboard runs"
+                "this link was used already or has expired: press Enter in the terminal of the dashboard"
             )
         return await self.enter_again("", now)
 

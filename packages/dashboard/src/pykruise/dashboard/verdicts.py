@@ -189,7 +189,7 @@ class Verdicts:
             try:
                 await self.turn(begun)
             except Exception:  # an object that cannot be explained must not stop the verdicts of others
-                _log.exception("verdicts could not be given")
+                _log.exception("verdicts could not be computed")
             await asyncio.sleep(max(TURN_S, (SHARE - 1) * (loop.time() - begun)))
             if not any(self._wants_look(target, loop.time()) for target in self._entries):
                 self._woken.clear()

@@ -130,7 +130,9 @@ class _Kit(msgspec.Struct, frozen=True, kw_only=True):
         if not self.finalizer or self.finalizer in view.finalizers:
             return ()
         names = [*view.finalizers, self.finalizer]
-        step = self._finalizer_step(view, names, because="its deletion has to wait for what it owns")
+        step = self._finalizer_step(
+            view, names, because="its deletion must wait for the objects that it owns"
+        )
         return (_stage("add the finalizer", [step]),)
 
     def _finalizer_step(self, view: DocumentView, names: Sequence[str], *, because: str) -> Step:
@@ -191,7 +193,7 @@ def _unwanted(observed: Observed, children: Mapping[tuple[Resource, Key], Child]
                 continue
             yield Step(
                 action=delete_object(resource, view, propagation="Background"),
-                because="the object does not want it",
+                because="the spec of the object no longer requires it",
                 done=Note(reason="Deleted", message=f"deleted {resource.kind} {view.name}"),
             )
 
@@ -200,7 +202,7 @@ def _step_of(action: Action, resource: Resource, name: str) -> Step:
     verb = "created" if isinstance(action, Create) else "changed"
     return Step(
         action=action,
-        because="the object wants it so",
+        because="the spec of the object requires it",
         done=Note(reason=verb.capitalize(), message=f"{verb} {resource.kind} {name}"),
     )
 
@@ -212,7 +214,7 @@ def _stage(purpose: str, steps: Sequence[Step]) -> Stage:
 
 def _name_taken(resource: Resource, other: DocumentView) -> Reason:
     message = f"{resource.kind} {other.name} belongs to another owner"
-    return Reason(DesiredReason.NAME_TAKEN, message, "delete it, or rename the object that wants it")
+    return Reason(DesiredReason.NAME_TAKEN, message, "delete it, or rename the object that requires it")
 
 
 def _note_of(reason: Reason) -> Note:

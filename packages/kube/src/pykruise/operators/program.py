@@ -69,17 +69,22 @@ FLAGS: Final[Sequence[Flag]] = (
     ),
     text_flag("namespace", "", "Work on objects of this namespace only."),
     switch("leader-elect", "false", "Let one of several replicas work, through a Lease."),
-    text_flag("leader-election-namespace", "", "Namespace of the Lease; empty: the own one, or default."),
+    text_flag(
+        "leader-election-namespace", "", "Namespace of the Lease; empty: the pod's namespace, or default."
+    ),
     text_flag("metrics-bind-address", ":8080", "Address of /metrics; 0: none.", read=read_address),
     text_flag(
         "health-probe-bind-address", ":8081", "Address of /healthz and /readyz; 0: none.", read=read_address
     ),
     text_flag(
-        "webhook-bind-address", ":9443", "Address of the webhooks, where there are any.", read=read_address
+        "webhook-bind-address",
+        ":9443",
+        "Address of the webhooks, if the operator has webhooks.",
+        read=read_address,
     ),
     text_flag("webhook-cert-dir", "", "Folder with tls.crt and tls.key of the webhooks."),
     text_flag("log-format", "text", "text or json.", read=read_one_of("text", "json")),
-    text_flag("v", "0", "Verbosity of logs; from 5 on debug lines too.", read=read_whole(0)),
+    text_flag("v", "0", "Verbosity of logs; from 5 on, debug lines.", read=read_whole(0)),
 )
 """Flags of every operator."""
 
@@ -242,11 +247,11 @@ def _servers(
 
 
 def _cache_problems(operator: Operator) -> Sequence[str]:
-    return () if operator.sources.synced else ("not all objects have been read yet",)
+    return () if operator.sources.synced else ("not all caches are filled yet",)
 
 
 def _end_of(operator: Operator) -> Sequence[str]:
-    return ("it is about to end",) if operator.is_stopping else ()
+    return ("the program is shutting down",) if operator.is_stopping else ()
 
 
 class _Metrics(Collector):

@@ -58,7 +58,10 @@ class ChurnHold(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reason(self) -> Reason:
         """The reason for which the object waits. Its message stays the same while this hold lasts."""
-        remedy = "find what marks or changes the objects that it creates: its template, a webhook, another controller"
+        remedy = (
+            "find out what marks or changes the objects that it creates: its template, a webhook, another "
+            "controller"
+        )
         return Reason(WriteFault.CHURNING, self.message, remedy)
 
     @property
@@ -114,9 +117,7 @@ class ChurnBrake:
         if left_s <= 0:
             return None
         what = (
-            "it deletes again what it has created"
-            if known.is_unmaking
-            else "it writes the same again and again"
+            "it deletes the objects that it creates" if known.is_unmaking else "it writes the same repeatedly"
         )
         return ChurnHold(
             seconds=left_s, wait_s=known.wait_s, message=f"{what}, though its spec has not changed"

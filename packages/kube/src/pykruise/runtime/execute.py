@@ -204,7 +204,7 @@ def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
         case InvalidError():
             return code, "correct what the API server refuses in the object's spec"
         case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
-            return code, "nothing, if the API server and its webhooks come back"
+            return code, "nothing, if the API server and its webhooks recover"
     return code, "correct what the API server refuses"
 
 

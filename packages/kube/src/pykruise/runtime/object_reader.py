@@ -103,7 +103,7 @@ class CachedObjects(LiveObjects[T]):
         """Reasons why reviews would have to wait."""
         if not self.is_installed or self.cache.synced:
             return ()
-        return (f"{self._resource.kind}s have not been read yet",)
+        return (f"{self._resource.kind}s are not cached yet",)
 
     def known(self) -> Sequence[T] | None:
         """Return all objects without waiting; None: the first list is not complete yet."""

@@ -119,7 +119,7 @@ def still_there(
         uid=uid,
         resource_version=resource_version,
     )
-    step = Step(action=action, because="asks whether it is still there, as it was seen")
+    step = Step(action=action, because="checks that it still exists unchanged")
     return Stage(purpose=purpose, chains=(Chain(subject="", steps=(step,)),))
 
 

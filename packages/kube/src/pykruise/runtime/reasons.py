@@ -15,7 +15,7 @@ import msgspec
 
 __all__ = ["NOTHING", "Reason", "WriteFault"]
 
-NOTHING: Final = "nothing has to be done"
+NOTHING: Final = "no action is needed"
 
 
 class WriteFault(StrEnum):

@@ -283,7 +283,7 @@ class Reconciler:
         )
         if held_s is not None:
             _log.warning(
-                "%s %s: undoes its own work, and is held back for %g s",
+                "%s %s: its writes undo each other, and are delayed for %g s",
                 owner.resource.kind,
                 owner.key,
                 held_s,
@@ -359,7 +359,7 @@ class Reconciler:
     async def _check_exists(self, owner: ReconciledOwner) -> None:
         """Check that the live owner exists. Raises ConflictError when it was deleted or replaced."""
         if not await self._executor_of(owner.key).is_there(owner.resource, owner.key, uid=owner.uid):
-            raise _conflict_error(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
+            raise _conflict_error(f"{owner.resource.kind} {owner.key} ({owner.uid}) no longer exists")
 
     async def _write(
         self, owner: ReconciledOwner, view: Any, plan: Plan, *, at_once: bool
@@ -645,7 +645,7 @@ def _stale_error_of(failure: Failure) -> ConflictError:
     """Return the error for a stale write. Nothing is wrong: the cache has the new state already, or receives it with
     the next event.
     """
-    return _conflict_error(f"{failure.step.action.key} is not as planned with any more: {failure.error}")
+    return _conflict_error(f"{failure.step.action.key} has changed since the plan: {failure.error}")
 
 
 def _conflict_error(message: str) -> ConflictError:
@@ -653,7 +653,7 @@ def _conflict_error(message: str) -> ConflictError:
 
 
 def _plan_of_patch(patch: Patch) -> Plan:
-    step = Step(action=patch, because="the status shows something else")
+    step = Step(action=patch, because="the status is out of date")
     return Plan(stages=(Stage(purpose=REPORT_STATUS, chains=(Chain(subject="", steps=(step,)),)),))
 
 

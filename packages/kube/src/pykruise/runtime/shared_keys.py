@@ -167,7 +167,7 @@ class SharedKeys:
         """Return the executor for the key. Raises NotLeadingError when its slot is no longer held."""
         share = self._shares.get(self.slot_of(name, key))
         if share is None:
-            raise NotLeadingError(f"{name} {key}: its slot is not held here any more")
+            raise NotLeadingError(f"{name} {key}: this replica no longer holds its slot")
         return share.executor
 
     def guarded(self, name: str, turn: Turn) -> Turn:

@@ -87,7 +87,7 @@ class Sources:
             return known
         resource = views.resource
         if not views.is_apart and resource in self._by_resource:
-            raise ValueError(f"{resource} is seen in another way already")
+            raise ValueError(f"{resource} is already decoded into another view")
         cache = self._caches[views] = Cache(
             self._client,
             resource,

@@ -249,7 +249,7 @@ def _read_key(pem: bytes) -> PrivateKey:
     except TypeError as error:
         raise ValueError(str(error)) from error
     if not isinstance(key, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
-        raise ValueError(f"a key of type {type(key).__name__} is not used here")
+        raise ValueError(f"a key of type {type(key).__name__} is not supported")
     return key
 
 

@@ -220,7 +220,7 @@ def _template_of(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
             result = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise WebhookConfigurationError(
-                f"annotation {TEMPLATE} is not JSON: {error}; set it to nothing"
+                f"annotation {TEMPLATE} is not JSON: {error}; correct or remove it"
             ) from error
         if not isinstance(result, list) or not all(isinstance(entry, dict) for entry in result):
             raise WebhookConfigurationError(
@@ -281,9 +281,7 @@ def _path_of(entry: Mapping[str, Any]) -> str:
     config = entry.get("clientConfig") or {}
     path = (config.get("service") or {}).get("path") or urlsplit(config.get("url") or "").path
     if not path:
-        raise WebhookConfigurationError(
-            f"webhook {entry.get('name')}: neither service.path nor url says where it is answered"
-        )
+        raise WebhookConfigurationError(f"webhook {entry.get('name')}: it has neither service.path nor url")
     return str(path)
 
 

@@ -60,7 +60,7 @@ def answer(body: bytes, table: Conversions | None = None) -> bytes:
         return failure(f"the body cannot be converted: {error}")
     except Exception:
         _log.exception("a conversion failed")
-        return failure("the conversion failed; the manager's log says why")
+        return failure("the conversion failed; see the manager's log")
 
 
 def failure(message: str) -> bytes:
@@ -106,7 +106,7 @@ def _read(body: bytes) -> tuple[str, _Request]:
     if asked.kind != "ConversionReview" or asked.api_version not in versions:
         raise ValueError(f"not a ConversionReview of {_GROUP}: {asked.api_version} {asked.kind}")
     if asked.request is None:
-        raise ValueError("request: the ConversionReview has none")
+        raise ValueError("the ConversionReview has no request")
     return asked.api_version, asked.request
 
 
@@ -122,7 +122,7 @@ def _convert_object(each: Any, wanted: str, table: Conversions) -> Document:
     the fields that an applier has released, and these may be all of the metadata.
     """
     if not isinstance(each, dict):
-        raise ConversionError("it is no object")
+        raise ConversionError("it is not an object")
     kind, items = each.get("kind"), each.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         converted = [_convert_object(item, wanted, table) for item in items]

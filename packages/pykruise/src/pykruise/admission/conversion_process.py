@@ -83,7 +83,7 @@ class ConversionProcess:
 
 def _start_child() -> Child:
     child = subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    _log.info("large conversions are done by process %d", child.pid)
+    _log.info("process %d converts large requests", child.pid)
     return child
 
 

@@ -143,7 +143,7 @@ def announced(reviewer: Reviewer, announce: Announce | None, selection: PodSelec
         try:
             await announce(request, opens)
         except KubeError as error:
-            text = f"the webhook configuration could not be changed to ask about its pods: {error}; try again"
+            text = f"the webhook configuration could not be changed to select its pods: {error}; try again"
             return AdmissionAnswer(
                 refusal=ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
             )

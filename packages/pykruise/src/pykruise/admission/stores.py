@@ -124,13 +124,13 @@ class ExternalStore(SecretStore):
         stored = await super().read()
         if stored is None:
             raise StoreError(
-                f"gate EnableExternalCerts is on and Secret {self._namespace}/{self._name} is not there; create it "
+                f"gate EnableExternalCerts is on and Secret {self._namespace}/{self._name} does not exist; create it "
                 f"with {', '.join(_EXTERNAL_FIELDS)}"
             )
         return stored
 
     async def write(self, certificates: Certificates, *, over: StoredCertificates | None) -> None:
-        raise StoreError("certificates from outside are not written here")
+        raise StoreError("the manager does not write external certificates")
 
 
 class FileStore:

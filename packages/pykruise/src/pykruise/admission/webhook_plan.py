@@ -300,7 +300,7 @@ class _Draft:
         """Plan one webhook configuration."""
         live = self._observed.configurations.get(name)
         if live is None:
-            self.problems.append(f"{resource}: {name} is not there; apply what `pykruise install` prints")
+            self.problems.append(f"{resource}: {name} does not exist; apply what `pykruise install` prints")
         elif not self._target.is_managed:
             self.problems += (f"{resource}: {problem}" for problem in self._external_problems(live))
         else:
@@ -328,7 +328,7 @@ class _Draft:
                 CUSTOM_RESOURCE_DEFINITIONS,
                 {**live, "spec": {"conversion": crd.conversion}},
                 {**live, "spec": {"conversion": wanted}},
-                because="its conversion is served here",
+                because="this manager converts it",
             )
             return
         config = (crd.conversion.get("webhook") or {}).get("clientConfig") or {}
@@ -341,12 +341,12 @@ class _Draft:
             problems.append(f"{', '.join(wrong)}: does not match the external caBundle")
         if any(current_conditions(live).values()):
             # A previous manager left the condition. Nothing updates it now, so new objects would get no reviews.
-            problems.append(f"its match condition {CONDITION} has no keeper now: delete it")
+            problems.append(f"no manager maintains its match condition {CONDITION} now: delete it")
         return problems
 
     def _with_conditions(self, name: str, live: Document) -> tuple[Mapping[str, ReviewRule], str]:
         """Return the rules with the conditions that the configuration should have now, and the reason for the write."""
-        current, usual = current_conditions(live), "its entries point here"
+        current, usual = current_conditions(live), "its entries call this manager"
         selectors = self._observed.selectors
         if selectors is None:
             # Keep the conditions: no object that selects pods can be created without a review.
@@ -360,9 +360,9 @@ class _Draft:
             listed = self._observed.listed_selectors
             self.needs_selectors = self.needs_selectors or listed is None
             if listed is not None and conditions_due(narrowable, listed) == due:
-                return with_conditions(self._rules, due), "API servers ask only about pods that are selected"
+                return with_conditions(self._rules, due), "API servers send reviews of selected pods only"
         is_wider = any(current[path] not in ((), conditions) for path, conditions in widest.items())
-        because = "API servers ask about every pod while selectors change" if is_wider else usual
+        because = "API servers send reviews of every pod while selectors change" if is_wider else usual
         return with_conditions(self._rules, widest), because
 
     def _plan_confirmation(self, resource: Resource, live: Document) -> None:
@@ -372,7 +372,7 @@ class _Draft:
             f"entries of {metadata['name']}", metadata["resourceVersion"], for_s=CONFIRM_S
         ):
             self._plan_patch(
-                resource, live, wanted, because="written once more, for API servers that missed it"
+                resource, live, wanted, because="written again, for API servers that missed the first write"
             )
 
     def _plan_patch(self, resource: Resource, live: Document, wanted: Document, *, because: str) -> bool:

@@ -198,7 +198,7 @@ class _Demo:
                     break
                 if took > self._timeout_s:
                     raise CommandError(
-                        f"'{step.title}' was not done in {self._timeout_s:g} s: {_reason_of(view)}"
+                        f"'{step.title}' did not finish in {self._timeout_s:g} s: {_reason_of(view)}"
                     )
                 await asyncio.sleep(POLL_S)
         self._console.print()

@@ -138,7 +138,7 @@ async def with_origin(client: Client, explanation: Explanation, sight: Sight) ->
         return explanation
     waits = tuple(
         msgspec.structs.replace(
-            wait, words=f"{wait.words}; the field comes from {origin}", remedy=f"correct {origin}"
+            wait, words=f"{wait.words}; {origin} sets the field", remedy=f"correct {origin}"
         )
         if wait.code == Code.WRITE_FAILED
         else wait
@@ -330,10 +330,10 @@ def read_targets(targets: Sequence[str]) -> ExplainTargets:
     CommandError.
     """
     if not targets:
-        raise CommandLineError("say what to explain: clonesets/web, clone web, clonesets or all")
+        raise CommandLineError("name what to explain: clonesets/web, clone web, clonesets or all")
     if any("/" in target for target in targets):
         if not all("/" in target for target in targets):
-            raise CommandLineError(f"{' '.join(targets)}: say TYPE/NAME for each, or TYPE NAME…")
+            raise CommandLineError(f"{' '.join(targets)}: write TYPE/NAME for each, or TYPE NAME…")
         return ExplainTargets(single=tuple(_parse_target(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:

@@ -27,8 +27,8 @@ UNPUBLISHED: Final = (
     " `make image`, push them to your registry, and use --registry registry.example.com/team"
 )
 NO_POLICIES: Final = (
-    f"Kubernetes before {POLICIES_SINCE} has no ValidatingAdmissionPolicy, so the one is left out that keeps each agent"
-    " to its own node"
+    f"Kubernetes before {POLICIES_SINCE} has no ValidatingAdmissionPolicy, so the policy that restricts each agent to"
+    " its own node is left out"
 )
 SHOWN = 5
 """Objects of a kind that a line names; it counts the others."""
@@ -115,7 +115,7 @@ async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> No
         click.echo(_loss_line(loss))
     kinds = ", ".join(loss.resource.plural for loss in losses)
     raise CommandError(
-        f"there still exists some {kinds} in the cluster; with their CRDs they go, and the pods they own with them"
+        f"there still exists some {kinds} in the cluster; deleting their CRDs deletes them, and the pods that they own"
     )
 
 

@@ -76,7 +76,7 @@ def _say_how_to_install(context: click.Context) -> None:
         click.echo(context.get_help())
         return
     raise failed(
-        "the dashboard is a package of its own; install pykruise-dashboard of the same version beside"
+        "the dashboard is a separate package; install pykruise-dashboard of the same version beside"
         " pykruise: pip install pykruise-dashboard, or from a checkout:"
         " pip install ./packages/sandbox ./packages/dashboard"
     )

@@ -65,7 +65,7 @@ async def run_plan(
     check_output(output)
     if (file is None) == (target is None):
         raise CommandLineError(
-            "say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME"
+            "name what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME"
         )
     if target is not None and not sets:
         raise CommandLineError(f"{target} is unchanged: name a change with --set, such as --set replicas=5")
@@ -313,7 +313,7 @@ def described(item: Forecast | Outlook) -> list[str]:
         ("kept without a pod", item.claims_kept),
     )
     lines += section("Claims", [f"{word}: {shown(names)}" for word, names in claims if names])
-    lines += section("Holds it up", item.holds)
+    lines += section("Blocked by", item.holds)
     lines += section("Note", item.notes)
     pods = counted(item.pods_after, "pod")
     after = f"{item.pods_before} → {pods}, never fewer than {item.lowest_available} available"

@@ -143,7 +143,7 @@ async def simulated(
     if len(changes) > 2:
         raise CommandLineError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
-        raise CommandLineError("say what to simulate: either -f FILE or a live object such as clonesets/web")
+        raise CommandLineError("name what to simulate: either -f FILE or a live object such as clonesets/web")
     begin = _parse_begin(conditions, time.time() if now is None else now)
     if target is not None:
         source = name = target.name
@@ -284,7 +284,11 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
 
 def _node_lines(given: _Given) -> list[str]:
     made = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
-    return [f"nodes               created for this: {made} (a Node in -f stays unchanged)"] if made else []
+    return (
+        [f"nodes               created for the simulation: {made} (a Node in -f stays unchanged)"]
+        if made
+        else []
+    )
 
 
 def _read_file(path: Path) -> list[Document]:

@@ -72,7 +72,7 @@ def _outcome_text(played: Played) -> str:
         state = played.end.headline if played.end is not None else "finished and deleted"
         return f"{state} after {short_duration(played.duration_s)}"
     if not played.is_over or played.end is None:
-        return f"not over after {short_duration(played.duration_s)}"
+        return f"not finished after {short_duration(played.duration_s)}"
     if played.end.verdict == "done":
         return f"complete after {short_duration(played.duration_s)}"
     word = "paused" if played.end.verdict == "paused" else "stuck"

@@ -77,7 +77,7 @@ class Hooks:
 
     def __init__(self, *, label: str = "", finalizer: str = "") -> None:
         if bool(label) == bool(finalizer):
-            raise ValueError("say either label= or finalizer=: what the workload's lifecycle names")
+            raise ValueError("pass either label= or finalizer=, as the lifecycle of the workload names it")
         self._label = label
         self._finalizer = finalizer
         self._hooks: dict[str, Hook] = {}
@@ -170,7 +170,7 @@ class Hooks:
                 PODS, pod.namespace, pod.name, self._build_patch(pod, on=is_back), patch_type=PatchType.MERGE
             )
         except NotFoundError:
-            _log.info("%s/%s is gone", pod.namespace, pod.name)
+            _log.info("%s/%s was deleted", pod.namespace, pod.name)
 
     def _is_held(self, pod: _Pod) -> bool:
         meta = pod.document["metadata"]

@@ -199,7 +199,7 @@ def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None
             notes.append(f"gate {name} is spelled {ALIASES[name]}")
             name = ALIASES[name]
         if asked.setdefault(name, value) != value:
-            raise GateError(f"gate {name} is asked to be both on and off; set it once")
+            raise GateError(f"gate {name} is set both on and off; set it once")
     states = _read_defaults(known, environ or {})
     for meta, stage in _META.items():
         if meta in asked:

@@ -82,7 +82,7 @@ class Oversight:
             if is_late and not seen.is_reported:
                 seen.is_reported = True
                 _log.error(
-                    "%s: its cache could not be filled within %g s (%s); it keeps trying",
+                    "%s: its cache could not be filled within %g s (%s); the manager keeps trying",
                     resource,
                     self._timeout_s,
                     stats.last_error or "no answer",
@@ -94,8 +94,8 @@ class Oversight:
         match state:
             case "missing":
                 _log.warning(
-                    "the cluster does not serve %s (%s): the controllers that read it wait for the CRD and start"
-                    " when it is there; install it with: pykruise crds | kubectl apply --server-side -f -",
+                    "the cluster does not serve %s (%s): the controllers that read it start when the CRD"
+                    " exists; install it with: pykruise crds | kubectl apply --server-side -f -",
                     resource.kind,
                     resource,
                 )

@@ -130,7 +130,7 @@ def own_node_policy(*, namespace: str) -> list[Document]:
             *(
                 {
                     "expression": f"request.resource.resource != '{name}' || ({expression})",
-                    "message": f"agents write {name} of their own node alone",
+                    "message": f"agents may only write {name} of their own node",
                 }
                 for name, expression in about_node.items()
             ),

@@ -57,65 +57,108 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _OWN: Sequence[Flag] = (
-    text_flag("kubeconfig", "", "Which cluster; else $KUBECONFIG, in-cluster, ~/.kube/config."),
+    text_flag("kubeconfig", "", "Path of the kubeconfig; empty: $KUBECONFIG, in-cluster, ~/.kube/config."),
     text_flag("context", "", "Context of the kubeconfig."),
     text_flag("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
     text_flag("namespace", "", "Work on objects of this namespace only."),
-    text_flag("metrics-addr", ":8080", "Where /metrics is served; 0: nowhere.", read=read_address),
-    switch("state-metrics", "false", "Serve /state-metrics there: how each object is (docs/monitoring.md)."),
-    text_flag(
-        "state-metrics-namespaces", "", "Only of these, comma-separated (empty: all).", read=read_names
+    text_flag("metrics-addr", ":8080", "Address of /metrics; 0: none.", read=read_address),
+    switch(
+        "state-metrics", "false", "Serve /state-metrics there: the state of each object (docs/monitoring.md)."
     ),
-    text_flag("health-probe-addr", ":8000", "Where /healthz and /readyz are served.", read=read_address),
-    text_flag("pprof-addr", ":8090", "Where thread dumps and memory figures are served.", read=read_address),
+    text_flag(
+        "state-metrics-namespaces",
+        "",
+        "Namespaces of --state-metrics, comma-separated (empty: all).",
+        read=read_names,
+    ),
+    text_flag("health-probe-addr", ":8000", "Address of /healthz and /readyz.", read=read_address),
+    text_flag("pprof-addr", ":8090", "Address of thread dumps and memory figures.", read=read_address),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
     switch("enable-leader-election", "true", "Only the holder of the Lease runs controllers."),
-    text_flag("leader-election-namespace", "kruise-system", "Where the Lease is; empty: the own namespace."),
+    text_flag(
+        "leader-election-namespace",
+        "kruise-system",
+        "Namespace of the Lease; empty: the manager's namespace.",
+    ),
     text_flag("leader-election-id", "kruise-manager", "Name of the Lease."),
     text_flag("leader-election-resource-lock", "leases", "Only leases.", read=read_one_of("leases")),
     text_flag(
-        "leader-election-lease-duration", "15s", "How long a silent leader keeps it.", read=read_positive
+        "leader-election-lease-duration",
+        "15s",
+        "Time after the last renewal until another replica may take the Lease.",
+        read=read_positive,
     ),
     text_flag(
-        "leader-election-renew-deadline", "10s", "When a leader that cannot renew stops.", read=read_positive
+        "leader-election-renew-deadline",
+        "10s",
+        "Time without a renewal after which the leader stops.",
+        read=read_positive,
     ),
-    text_flag("leader-election-retry-period", "2s", "Between tries to take or renew it.", read=read_positive),
-    text_flag("shards", "1", "How many managers share the work.", read=read_whole(1, SLOTS)),
+    text_flag(
+        "leader-election-retry-period",
+        "2s",
+        "Time between attempts to take or renew the Lease.",
+        read=read_positive,
+    ),
+    text_flag("shards", "1", "Number of managers that share the work.", read=read_whole(1, SLOTS)),
     text_flag("shard-by", "object", "Unit of sharing: object or namespace.", read=read_one_of(*KEYINGS)),
-    text_flag("sync-period", "", "How often all objects are looked at again (empty: 10h, 0: never)."),
     text_flag(
-        "controller-cache-sync-timeout", "2m", "When unfilled caches are an error.", read=read_duration
+        "sync-period", "", "Interval at which all objects are reconciled again (empty: 10h, 0: never)."
     ),
     text_flag(
-        "webhook-initialize-timeout", "60s", "When missing certificates are an error.", read=read_duration
+        "controller-cache-sync-timeout",
+        "2m",
+        "Time after which an unfilled cache is an error.",
+        read=read_duration,
     ),
-    text_flag("rate-limiter-base-delay", "5ms", "A key's wait after its first failure.", read=read_positive),
-    text_flag("rate-limiter-max-delay", "1000s", "A key's longest wait.", read=read_positive),
-    text_flag("rate-limiter-qps", "10", "Retries a second of all keys of a controller.", read=read_whole(1)),
-    text_flag("rate-limiter-bucket-size", "100", "Retries at once before that.", read=read_whole(1)),
+    text_flag(
+        "webhook-initialize-timeout",
+        "60s",
+        "Time after which missing certificates are an error.",
+        read=read_duration,
+    ),
+    text_flag(
+        "rate-limiter-base-delay", "5ms", "Delay of a key after its first failure.", read=read_positive
+    ),
+    text_flag("rate-limiter-max-delay", "1000s", "Longest delay of a key.", read=read_positive),
+    text_flag(
+        "rate-limiter-qps", "10", "Retries per second of all keys of a controller.", read=read_whole(1)
+    ),
+    text_flag(
+        "rate-limiter-bucket-size",
+        "100",
+        "Retries of all keys of a controller before --rate-limiter-qps applies.",
+        read=read_whole(1),
+    ),
     switch("allow-privileged", "true", "Templates may have privileged containers."),
     text_flag("protection-log-path", "/log", "Folder of protection.log."),
     text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
     text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
-    switch("verbose", "false", "The same as --v=5."),
+    switch("verbose", "false", "Same as --v=5."),
     text_flag(
         "watchdog-timeout",
         "30s",
-        "End a process whose event loop stands still; 0: never.",
+        "Time after which a process with a blocked event loop ends; 0: never.",
         read=read_duration,
     ),
     switch(
         "ready-conditions",
         "true",
-        "Ready, Reconciling and Stalled in the status of workloads (docs/gitops.md).",
+        "Write Ready, Reconciling and Stalled to the status of workloads (docs/gitops.md).",
     ),
-    text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=read_duration),
-    text_flag("shutdown-delay", "3s", "How long webhooks go on at the end, at least.", read=read_duration),
-    switch("enable-webhooks", "true", "Serve webhooks; without, defaults and checks are the schemas' alone."),
+    text_flag("shutdown-timeout", "8s", "Time limit of pending writes at shutdown.", read=read_duration),
+    text_flag(
+        "shutdown-delay", "3s", "Least time for which webhooks are served at shutdown.", read=read_duration
+    ),
+    switch(
+        "enable-webhooks",
+        "true",
+        "Serve webhooks; without them only the schemas of the CRDs set defaults and validate.",
+    ),
     text_flag(
         "webhook-addr",
         "",
-        "Where webhooks are served (empty: everywhere, at WEBHOOK_PORT).",
+        "Address of the webhooks (empty: all addresses, port WEBHOOK_PORT).",
         read=read_address,
     ),
     text_flag(
@@ -124,9 +167,17 @@ _OWN: Sequence[Flag] = (
         "Answer reviews only to clients with a certificate of these authorities (PEM).",
     ),
     # Accepted, since manifests pass them.
-    text_flag("rest-config-qps", "30", "No effect.", unused="requests adapt to what the API server answers"),
     text_flag(
-        "rest-config-burst", "50", "No effect.", unused="requests adapt to what the API server answers"
+        "rest-config-qps",
+        "30",
+        "No effect.",
+        unused="the client adapts its request rate to the API server's responses",
+    ),
+    text_flag(
+        "rest-config-burst",
+        "50",
+        "No effect.",
+        unused="the client adapts its request rate to the API server's responses",
     ),
     text_flag(
         "expectation-timeout", "5m", "No effect.", unused="there are no expectations that could time out"
@@ -141,7 +192,7 @@ def all_flags() -> Sequence[Flag]:
     """Return all known flags."""
     own = {kind.control.name for kind in kinds() if kind.control is not None}
     workers = [
-        text_flag(f"{name}-workers", "3", f"Reconciles at once of {name}.", read=read_whole(1))
+        text_flag(f"{name}-workers", "3", f"Concurrent reconciles of {name}.", read=read_whole(1))
         for name in sorted(own)
     ]
     return (*_OWN, *workers, *_flags_of_kinds())

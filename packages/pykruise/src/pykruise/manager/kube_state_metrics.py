@@ -47,8 +47,8 @@ def _resource(kind: Kind) -> Document:
 
 
 def _metrics(label: str, metrics: Metrics) -> Iterator[Document]:
-    yield _gauge("created", "When it was created, Unix time.", path="metadata.creationTimestamp")
-    yield _gauge("metadata_generation", "The spec's number.", path="metadata.generation")
+    yield _gauge("created", "Creation time, Unix time.", path="metadata.creationTimestamp")
+    yield _gauge("metadata_generation", "The number in the spec.", path="metadata.generation")
     for name, number in metrics.counts.items():
         if isinstance(number, Count):
             yield _gauge(name, _help(label, name), path=number.path, nilIsZero=True)

@@ -29,7 +29,7 @@ def openapi_document() -> Document:
     """Return the file as an OpenAPI document of version 2."""
     return {
         "swagger": "2.0",
-        "info": {"title": "What decides how patches are merged", "version": __version__},
+        "info": {"title": "Rules by which patches are merged", "version": __version__},
         "paths": dict(_paths()),
         "definitions": {**dict(_builtin()), **dict(_ours())},
     }

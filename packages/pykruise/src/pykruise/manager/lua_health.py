@@ -90,7 +90,7 @@ if at({"metadata", "deletionTimestamp"}) ~= nil then return is("Progressing", "i
 _OBSERVED: Final = """\
 local seen, generation = at({"status", "observedGeneration"}), at({"metadata", "generation"})
 if type(seen) ~= "number" or (type(generation) == "number" and seen < generation) then
-  return is("Progressing", "the latest change has not been taken up yet")
+  return is("Progressing", "the manager has not processed the latest change yet")
 end
 """
 

@@ -215,7 +215,7 @@ class Manager:
 
     def shutdown_problems(self) -> Sequence[str]:
         """Whether it is stopping, as a problem."""
-        return ("it is about to end",) if self._stop.is_set() else ()
+        return ("the manager is shutting down",) if self._stop.is_set() else ()
 
     def cache_problems(self) -> Sequence[str]:
         """Problems of its caches."""

@@ -66,25 +66,27 @@ class StatsCollector(Collector):
         yield from request_metrics(self._metered, self._host)
         yield gauge(
             "pykruise_api_held_back_seconds",
-            "Until such requests go on: an answer (429, 503) asked to come back later.",
+            "Time until requests are sent again, after a response (429, 503) asked to retry later.",
             ["scope"],
             [([scope], left_s) for scope, left_s in stats.limiter.held_s.items()],
         )
         yield counter(
             "pykruise_api_holds",
-            "How often an answer had requests held back.",
+            "Responses that asked to retry later.",
             [],
             [([], stats.limiter.holds)],
         )
         yield self._rollouts()
-        yield gauge("pykruise_build_info", "1, with the version.", ["version"], [([__version__], 1)])
+        yield gauge(
+            "pykruise_build_info", "1, with the version as a label.", ["version"], [([__version__], 1)]
+        )
         problems = {
             "caches-synced": len(self._manager.cache_problems()),
             **{component.name: len(component.problems()) for component in self._manager.components},
         }
         yield gauge(
             "pykruise_readiness_problems",
-            "Why this replica is not ready, by check.",
+            "Number of problems that keep this replica from being ready, by check.",
             ["check"],
             [([name], count) for name, count in problems.items()],
         )
@@ -100,13 +102,13 @@ class StatsCollector(Collector):
         yield gauge("leader_election_master_status", "1 while this replica leads.", ["name"], [(name, leads)])
         yield counter(
             "leader_election_slowpath",
-            "Renewals that had to read the lease first.",
+            "Renewals that read the lease first.",
             ["name"],
             [(name, stats.slow_renewals)],
         )
         yield counter(
             "pykruise_lease_errors",
-            "Failed tries to take or renew the lease.",
+            "Failed attempts to take or renew the lease.",
             ["name"],
             [(name, stats.errors)],
         )
@@ -130,8 +132,8 @@ class StatsCollector(Collector):
         }
         return histogram(
             "pykruise_rollout_duration_seconds",
-            "From a changed spec until the object is as it wants it: complete; held by a pause or a partition; stalled;"
-            " superseded by the next change.",
+            "Time from a change of the spec until the rollout is complete, held by a pause or a partition, stalled,"
+            " or superseded by the next change.",
             ["kind", "result"],
             [
                 ([kinds[name], result], stats)

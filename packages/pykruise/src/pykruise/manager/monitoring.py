@@ -65,7 +65,7 @@ def _of_workloads() -> Iterator[Alert]:
                     f" {by} (kruise_{label}_status_observed_generation)"
                 ),
                 for_s=900,
-                summary=f"The last change of {named} has not been taken up.",
+                summary=f"The manager has not processed the last change of {named}.",
                 needs_state=True,
             )
     for shown in counted:
@@ -75,7 +75,7 @@ def _of_workloads() -> Iterator[Alert]:
                 name=f"Kruise{shown.kind}ReplicasMismatch",
                 expr=f"{by} (kruise_{label}_spec_replicas) > {by} (kruise_{label}_status_replicas_available)",
                 for_s=900,
-                summary=f"{named} has fewer pods available than it wants.",
+                summary=f"{named} has fewer available pods than replicas.",
                 needs_state=True,
             )
         if "status_number_unavailable" in counts:
@@ -108,7 +108,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseNoLeader",
         expr="absent(kruise_manager_is_leader == 1)",
         for_s=120,
-        summary="No manager works: nothing is created, updated or repaired.",
+        summary="No manager runs controllers: nothing is created, updated or repaired.",
         severity="critical",
     ),
     Alert(
@@ -129,7 +129,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseRolloutStuck",
         expr=f"{_WAITING}) == 1",
         for_s=1800,
-        summary=f"{_NAMED} waits for the same thing for 30 minutes: {{{{ $labels.cause }}}}.",
+        summary=f"{_NAMED} has been waiting for the same cause for 30 minutes: {{{{ $labels.cause }}}}.",
         needs_state=True,
     ),
     *_of_workloads(),
@@ -144,7 +144,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseJobDegraded",
         expr=f'{_PHASE}{{kind=~"{_JOBS}",phase="Degraded"}}) == 1',
         for_s=900,
-        summary=f"{_NAMED} goes on, but some of its pods, nodes or images have failed.",
+        summary=f"{_NAMED} continues, but some of its pods, nodes or images have failed.",
         needs_state=True,
     ),
     Alert(
@@ -167,7 +167,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseReconcileErrors",
         expr="sum by (controller) (rate(controller_runtime_reconcile_errors_total[10m])) > 0.1",
         for_s=900,
-        summary="{{ $labels.controller }} fails again and again.",
+        summary="{{ $labels.controller }} fails repeatedly.",
     ),
     Alert(
         name="KruiseMissingRights",
@@ -192,7 +192,7 @@ ALERTS: Final[Sequence[Alert]] = (
         name="KruiseCacheLag",
         expr="max by (resource) (pykruise_cache_lag_seconds) > 30",
         for_s=300,
-        summary="Own writes of {{ $labels.resource }} are seen only after {{ $value }} s.",
+        summary="The watch delivers own writes of {{ $labels.resource }} only after {{ $value }} s.",
     ),
 )
 
@@ -301,7 +301,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Needs action",
-                about="Objects that wait until a person acts. `pykruise explain all -A` says what.",
+                about="Objects that wait for an action of a person. `pykruise explain all -A` names the action.",
                 lines=[(_in_phase("Degraded"), "")],
                 kind="stat",
                 width=4,
@@ -324,7 +324,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Healthy",
-                about="Objects that are as their spec wants them.",
+                about="Objects that have the state of their spec.",
                 lines=[(_in_phase("Healthy"), "")],
                 kind="stat",
                 width=4,
@@ -351,7 +351,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Waiting objects",
-                about="Each object that is not as its spec wants it, with the cause (docs/reasons.md).",
+                about="Each object that does not have the state of its spec, with the cause (docs/reasons.md).",
                 lines=[
                     (f"max by (kind, namespace, name, cause) (pykruise_rollout_waiting{{{_CHOSEN}}})", "")
                 ],
@@ -360,7 +360,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Waiting objects by cause",
-                about="How many wait, and for what.",
+                about="Number of waiting objects by cause.",
                 lines=[
                     (f"sum by (kind, cause) (pykruise_rollout_waiting{{{_CHOSEN}}})", "{{kind}}: {{cause}}")
                 ],
@@ -373,7 +373,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Rollouts completed per hour",
-                about="By their result.",
+                about="Number of rollouts by result.",
                 lines=[
                     (
                         "sum by (kind, result) (increase(pykruise_rollout_duration_seconds_count[1h]))",
@@ -383,7 +383,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="CloneSet pods",
-                about="Wanted, available and updated pods. Available below wanted for long: see waiting objects.",
+                about="Wanted, available and updated pods. If available stays below wanted: see the waiting objects.",
                 lines=_replica_queries("cloneset"),
             ),
             Panel(
@@ -393,7 +393,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="DaemonSet nodes without an available pod",
-                about="More than maxUnavailable during a rollout, or any outside of one, needs a look.",
+                about="Check more than maxUnavailable during a rollout, or any outside of a rollout.",
                 lines=[
                     (
                         "max by (namespace, daemonset)"
@@ -404,7 +404,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Disruptions allowed by PodUnavailableBudgets",
-                about="At 0 drains, deletions and updates of the pods wait.",
+                about="At 0, drains, deletions and updates of the pods wait.",
                 lines=[
                     (
                         "max by (namespace, podunavailablebudget)"
@@ -433,7 +433,10 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Seconds until the next run",
-                about="Of each AdvancedCronJob that is not paused. Below 0: it is due; for long: missed.",
+                about=(
+                    "Time of each AdvancedCronJob that is not paused. Below 0: the run is "
+                    "due; below 0 for long: missed."
+                ),
                 lines=[
                     (
                         "max by (namespace, advancedcronjob)"
@@ -451,7 +454,7 @@ ROWS: Final[Sequence[BoardRow]] = (
         panels=(
             Panel(
                 title="Reconciles per second",
-                about="How often controllers look at an object.",
+                about="Number of reconciles of all controllers.",
                 lines=[
                     (
                         f"sum by (controller) (rate(controller_runtime_reconcile_total{_RATE}))",
@@ -471,7 +474,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Queue depth",
-                about="Objects that wait for a controller. It should go back to 0 after each burst.",
+                about="Objects that wait for a controller. The depth should return to 0 after each burst.",
                 lines=[("sum by (name) (workqueue_depth)", "{{name}}")],
             ),
             Panel(
@@ -481,7 +484,7 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Webhook latency",
-                about="How long reviews take. API servers wait for them.",
+                about="Duration of reviews. API servers wait for them.",
                 lines=_quantile_queries("controller_runtime_webhook_latency_seconds", "webhook"),
                 unit="s",
             ),
@@ -493,12 +496,12 @@ ROWS: Final[Sequence[BoardRow]] = (
             ),
             Panel(
                 title="Leader",
-                about="1 for the manager that works.",
+                about="1 for the manager that runs controllers.",
                 lines=[("kruise_manager_is_leader", "{{pod}}")],
             ),
             Panel(
                 title="Memory",
-                about="Of each manager's process.",
+                about="Memory of each manager's process.",
                 lines=[('process_resident_memory_bytes{container="manager"}', "{{pod}}")],
                 unit="bytes",
             ),

@@ -134,7 +134,7 @@ async def _adapt_settings(client: Client, settings: ManagerSettings) -> ManagerS
     try:
         openapi = orjson.loads(await client.get_path("/openapi/v3/api/v1"))
     except ApiError as error:
-        _log.warning("what Kubernetes %s knows besides cannot be read: %s", git_version, error)
+        _log.warning("the schemas of Kubernetes %s cannot be read: %s", git_version, error)
         return fitted
     return replace(fitted, further_fields=further_fields(openapi, fitted.kubernetes))
 

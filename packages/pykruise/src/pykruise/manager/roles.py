@@ -42,16 +42,16 @@ SHARED_RIGHTS: Sequence[Right] = (
     on(PODS, "patch", subresource="status", why="readiness of pods in and out of an update"),
     on(PODS, "patch", subresource="resize", why="cpu and memory in place"),
     # The same as for workloads: the admission plugin OwnerReferencesPermissionEnforcement requires it.
-    on(PODS, "update", subresource="finalizers", why="claims that go with their pod"),
+    on(PODS, "update", subresource="finalizers", why="to delete claims together with their pod"),
     on(CONTROLLER_REVISIONS, *READ, "create", "delete", "patch", why="revisions of workloads"),
     on(PERSISTENT_VOLUME_CLAIMS, *READ, "create", "delete", "patch", why="claims of workloads"),
-    on(NODES, *READ, why="where pods run"),
+    on(NODES, *READ, why="to read the nodes of pods"),
     on(EVENTS, "create", "patch", why="events about workloads"),
 )
 
 ELECTION: Sequence[Right] = (
     on(LEASES, "create", "get", "update", in_namespace=True, why="leader election, and slots"),
-    on(LEASES, "list", "watch", in_namespace=True, why="slots: which managers are at work"),
+    on(LEASES, "list", "watch", in_namespace=True, why="slots: which managers run"),
     on(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
 )
 
@@ -64,7 +64,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
     crd_names = tuple(sorted(_converted_crds()))
     configurations = ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME))
     rights = [
-        on(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: which CRDs there are"),
+        on(CUSTOM_RESOURCE_DEFINITIONS, *READ, why="conversion webhooks: to watch CRDs"),
         # A list or watch of one object is allowed by that object's name.
         *(
             on(resource, *READ, names=(name,), why="webhook configurations")
@@ -97,15 +97,23 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
                 "patch",
                 "update",
                 names=crd_names,
-                why="conversion webhooks: where they are",
+                why="conversion webhooks: to write their addresses",
             ),
             *(
-                on(resource, "patch", "update", names=(name,), why="webhook configurations: where they are")
+                on(
+                    resource,
+                    "patch",
+                    "update",
+                    names=(name,),
+                    why="webhook configurations: to write their addresses",
+                )
                 for resource, name in configurations
             ),
         ]
     if gates["DeletionProtectionForCRDCascadingGate"]:
-        rights.append(Right(group="*", resource="*", verbs=("list",), why="whether a CRD has objects"))
+        rights.append(
+            Right(group="*", resource="*", verbs=("list",), why="to check whether a CRD has objects")
+        )
     return rights
 
 

@@ -53,7 +53,7 @@ class StateCollector(Collector):
             return
         phases = GaugeMetricFamily(
             "pykruise_phase",
-            "1, with how an object is: Progressing, Healthy, Degraded, Paused, Failed or Completed.",
+            "1, with the phase of an object: Progressing, Healthy, Degraded, Paused, Failed or Completed.",
             labels=["kind", "namespace", "name", "phase"],
         )
         causes = KnownCauses(self._manager)
@@ -81,7 +81,7 @@ class StateCollector(Collector):
     def _waiting_metric(self) -> Metric:
         gauge = GaugeMetricFamily(
             "pykruise_rollout_waiting",
-            "1 while an object is not as its spec wants it, with the cause in one word (docs/reasons.md).",
+            "1 while an object does not have the state of its spec, with the cause as a label (docs/reasons.md).",
             labels=["kind", "namespace", "name", "cause"],
         )
         kinds = {
@@ -160,9 +160,11 @@ def _of_items(
 
 def _common_metrics(label: str, views: Sequence[Any]) -> Iterator[Metric]:
     prefix, labels = f"kruise_{label}", ["namespace", label]
-    created = GaugeMetricFamily(f"{prefix}_created", "When it was created, Unix time.", labels=labels)
-    generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The spec's number.", labels=labels)
-    shown = GaugeMetricFamily(f"{prefix}_labels", "1, with its labels.", labels=labels)
+    created = GaugeMetricFamily(f"{prefix}_created", "Creation time, Unix time.", labels=labels)
+    generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The number in the spec.", labels=labels)
+    shown = GaugeMetricFamily(
+        f"{prefix}_labels", "1, with the labels of the object as labels.", labels=labels
+    )
     for view in views:
         place = [view.namespace, view.name]
         created.add_metric(place, created_at(view))

@@ -201,7 +201,7 @@ async def _prune(client: Client, name: str, target: str) -> None:
     storage = _storage_of(crd := decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)))
     if storage.stored != target:
         raise MoveError(
-            f"{name} stores {storage.stored} again; a client has changed the definition meanwhile"
+            f"{name} stores {storage.stored} again; a client has changed the definition at the same time"
         )
     body = {
         "metadata": {"resourceVersion": crd["metadata"]["resourceVersion"]},

@@ -255,7 +255,7 @@ async def _check_manager(live: Live) -> list[Finding]:
     deployment = await live.deployment()
     if deployment is None:
         what = (
-            f"there is no Deployment {live.namespace}/{MANAGER}: flags and gates are taken to be the defaults"
+            f"there is no Deployment {live.namespace}/{MANAGER}: the defaults of flags and gates are assumed"
         )
         return [warning("manager", what, "name its namespace with --namespace")]
     container = _manager_container(deployment)
@@ -270,7 +270,7 @@ async def _check_manager(live: Live) -> list[Finding]:
         )
     except FlagError as error:
         findings.append(
-            fault("flags", str(error), "leave the flag out: docs/migration.md says what has no effect")
+            fault("flags", str(error), "leave the flag out: docs/migration.md lists the flags without effect")
         )
     return findings
 
@@ -326,14 +326,12 @@ async def _check_webhooks(live: Live, settings: ManagerSettings) -> list[Finding
             for webhook in configuration.get("webhooks") or ():
                 path = get_path(webhook, "clientConfig", "service", "path", default="")
                 if name in own_names and path and path not in served:
-                    what = (
-                        f"{name}: {webhook.get('name')} ({path}) is not served by pykruise, and is taken out"
-                    )
+                    what = f"{name}: {webhook.get('name')} ({path}) is not served by pykruise, and is removed"
                     findings.append(warning("webhooks", what, "docs/webhooks.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
                     what = f"{name}: {webhook.get('name')} is another program's and reviews the kinds too"
                     findings.append(
-                        warning("webhooks", what, "look whether it asks for OpenKruise's user names")
+                        warning("webhooks", what, "check whether it compares the user names of OpenKruise")
                     )
     return findings
 

@@ -84,7 +84,7 @@ class Watchdog:
                 silent += 1
             if silent >= self._turns:
                 self._on_blocked(
-                    f"the event loop has stood still for {self._timeout_s:g} s; this process ends\n"
+                    f"the event loop has been blocked for {self._timeout_s:g} s; this process ends\n"
                     + _stacks(watched)
                 )
                 return

@@ -31,13 +31,13 @@ class WebhookMetrics:
         self._has_failed = False
         self._requests = prometheus_client.Counter(
             "controller_runtime_webhook_requests",
-            "Reviews by their answer.",
+            "Reviews by status code.",
             ["webhook", "code"],
             registry=None,
         )
         self._latency = prometheus_client.Histogram(
             "controller_runtime_webhook_latency_seconds",
-            "How long reviews took.",
+            "Durations of reviews.",
             ["webhook"],
             buckets=BUCKETS_S,
             registry=None,
@@ -68,11 +68,11 @@ class WebhookMetrics:
             for kind, prevention in self._preventions.items()
         }
         self._in_flight = prometheus_client.Gauge(
-            "controller_runtime_webhook_requests_in_flight", "Requests being answered.", registry=None
+            "controller_runtime_webhook_requests_in_flight", "Requests in progress.", registry=None
         )
         self._shed = prometheus_client.Gauge(
             "pykruise_webhook_requests_shed",
-            "Requests turned away because there were too many.",
+            "Requests refused because too many were in progress.",
             registry=None,
         )
 

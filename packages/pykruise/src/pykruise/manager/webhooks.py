@@ -161,7 +161,7 @@ class Webhooks:
         self._watches = self._watched_caches()
         self._subscribe()
         self._is_initialized = False
-        self._problem = "the first look at Secret, webhook configurations and CRDs is not over"
+        self._problem = "the first check of Secret, webhook configurations and CRDs has not finished"
         self._check_problem = ""
 
     def _paths(self) -> Mapping[str, PostPath]:
@@ -221,7 +221,7 @@ class Webhooks:
         problems = [self._check_problem] if self._check_problem else []
         problems += self.reviews.problems()
         if self.server.is_overloaded:
-            problems.append("more reviews come in than can be answered; add replicas")
+            problems.append("more reviews arrive than this replica can answer; add replicas")
         return problems
 
     @property
@@ -276,14 +276,14 @@ class Webhooks:
                 self._note_error(error)
                 if not self._is_initialized and loop.time() >= deadline:
                     raise WebhooksNotReadyError(
-                        f"webhooks are not in place after {self._timeout_s:g} s: {self._problem}"
+                        f"webhooks are not registered after {self._timeout_s:g} s: {self._problem}"
                     ) from error
                 wait_s = self._backoff_s(failures)
                 if not self._is_initialized:
                     wait_s = min(wait_s, max(deadline - loop.time(), 0.1))
             else:
                 if not self._is_initialized:
-                    _log.info("webhooks are in place at %s", self._endpoint.base_url or self._endpoint.name)
+                    _log.info("webhooks are registered at %s", self._endpoint.base_url or self._endpoint.name)
                 failures, self._is_initialized, self._problem = 0, True, ""
                 wait_s = self._again_s if again_s is None else min(self._again_s, again_s)
             await self._wait_for_change(wait_s)
@@ -306,13 +306,13 @@ class Webhooks:
 
     def _note_error(self, error: BaseException) -> None:
         if isinstance(error, ConflictError):
-            _log.debug("another replica was faster: %s", error)
+            _log.debug("another replica has written first: %s", error)
             return
         problem = str(error) or type(error).__name__
         if isinstance(error, TimeoutError):
             problem = "the API server takes too long to answer"
         if problem != self._problem:
-            _log.warning("webhooks are not as they should be, trying again: %s", problem)
+            _log.warning("webhooks have a problem, retrying: %s", problem)
         self._problem = problem
 
     def _backoff_s(self, failures: int) -> float:
@@ -333,7 +333,7 @@ class Webhooks:
         while True:
             if abs(self._clock() - loop.time() - ahead) > JUMP_S:
                 ahead = self._clock() - loop.time()
-                _log.warning("the clock has jumped: certificates are looked at again")
+                _log.warning("the clock has jumped: certificates are checked again")
                 self._wake.set()
             if (served := self._sync.served) is not None:
                 problem = await self._find_problem(served)
@@ -359,9 +359,11 @@ class Webhooks:
         except TimeoutError:
             return f"the webhook server does not answer within {CHECK_S:g} s"
         except (OSError, ValueError) as error:
-            return f"the webhook server does not answer as it should: {error}"
+            return f"the webhook server does not answer correctly: {error}"
         return (
-            "" if b" 200 " in status else f"the webhook server is not well: {status.decode(errors='replace')}"
+            ""
+            if b" 200 " in status
+            else f"the webhook server reports a problem: {status.decode(errors='replace')}"
         )
 
 

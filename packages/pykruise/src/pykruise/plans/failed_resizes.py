@@ -81,7 +81,7 @@ def recreation_instead(
 def because_infeasible(settings: InPlaceSettings) -> str:
     """Return the reason to recreate a pod that has waited for resources for long enough."""
     return (
-        "its node can never give it its new resources, and has not for "
+        "its node can never provide the new resources, and has not for "
         f"{settings.resize_patience_s:g} s: recreated instead"
     )
 

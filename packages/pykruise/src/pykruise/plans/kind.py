@@ -107,7 +107,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spec_type(self) -> Any:
         """The type of `spec` in the hub version, for kinds that embed it."""
-        assert not callable(self.versions), f"{self.resource.kind} embeds others itself"
+        assert not callable(self.versions), f"{self.resource.kind} embeds other kinds itself"
         root = next(version.root for version in self.versions if version.storage)
         return get_type_hints(root, include_extras=True)["spec"]
 
@@ -141,7 +141,7 @@ def workload_rights(resource: Resource) -> tuple[Right, ...]:
     other objects.
     """
     return (
-        on(resource, *READ, why=f"{resource.kind}: to see them"),
+        on(resource, *READ, why=f"{resource.kind}: to watch them"),
         on(resource, "patch", subresource="status", why=f"{resource.kind}: to report their status"),
         # Owner references with blockOwnerDeletion: the admission plugin OwnerReferencesPermissionEnforcement requires
         # it.

@@ -181,7 +181,7 @@ def _record_selector(revision: RevisionView, selector: Mapping[str, Any]) -> Cha
     """Record the selector that manages the pods in a revision that another manager has stored."""
     body = {"metadata": {"annotations": record_of(selector)}}
     return _patch_revision(
-        revision, body, PatchType.MERGE, because="it says by which selector pods are managed"
+        revision, body, PatchType.MERGE, because="it records the selector that manages the pods"
     )
 
 

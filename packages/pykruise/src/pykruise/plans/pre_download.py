@@ -94,7 +94,7 @@ def over_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str
     """Return why images could not be pulled in time for an in-place update; empty: they could."""
     if replicas < FEWEST_REPLICAS:
         return f"{counted(replicas, 'pod is', 'pods are')} updated before an image is pulled"
-    return "all pods are updated at once" if partition == 0 and max_unavailable >= replicas else ""
+    return "all pods are updated at the same time" if partition == 0 and max_unavailable >= replicas else ""
 
 
 def why_not_needed(

@@ -313,8 +313,15 @@ def with_waits_of_children(phase: Phase, codes: Iterable[str]) -> Phase:
     return Phase.PAUSED if waiting in OPEN and Code.PAUSED in codes else waiting
 
 
+_UNREADY: Final = frozenset({Code.NOT_READY, Code.NOT_MOUNTED})
+"""Codes of pods that are not ready, and may become it without help."""
+
+
 def _phase_with(phase: Phase, codes: Iterable[str], *, if_in: Collection[Phase]) -> Phase:
-    causes = NEEDS_A_PERSON.intersection(codes)
+    known = frozenset(codes)
+    causes = NEEDS_A_PERSON & known
+    if phase is Phase.HEALTHY and not causes and known & _UNREADY:
+        return Phase.PROGRESSING
     if phase not in if_in or not causes:
         return phase
     return Phase.FAILED if Code.RUN_FAILED in causes else Phase.DEGRADED
@@ -452,7 +459,7 @@ def _from_frame(
         return Progress(
             phase=Phase.PROGRESSING,
             reason=Code.NO_MANAGER,
-            details="the latest change has not been taken up yet",
+            details="the manager has not processed the latest change yet",
             is_observed=False,
         )
     return _from_conditions(conditions)

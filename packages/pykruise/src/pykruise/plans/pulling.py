@@ -33,15 +33,17 @@ def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> PhaseRules:
     return PhaseRules(
         rules=(
             When(phase=Phase.FAILED, all=(_ENDED, Positive(failed)), details=in_part),
-            When(phase=Phase.FAILED, all=(_ENDED, Zero(desired)), details=f"it has ended without {unit}"),
+            When(
+                phase=Phase.FAILED, all=(_ENDED, Zero(desired)), details=f"the job has ended without {unit}"
+            ),
             When(phase=Phase.COMPLETED, all=(_ENDED,)),
             When(phase=Phase.DEGRADED, all=(Positive(failed),), details=in_part),
             When(
                 phase=Phase.PROGRESSING,
                 all=(Has("status.startTime", is_there=False),),
-                details="it has not begun",
+                details="the job has not started",
             ),
-            When(phase=Phase.DEGRADED, all=(Zero(desired),), details=f"it selects no {unit}"),
+            When(phase=Phase.DEGRADED, all=(Zero(desired),), details=f"the job selects no {unit}"),
             When(phase=Phase.PROGRESSING, all=(Positive(active),)),
             When(phase=Phase.HEALTHY, all=(Is("spec.completionPolicy.type", ("Never",)),)),
         ),

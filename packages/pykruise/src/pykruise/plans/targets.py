@@ -256,7 +256,7 @@ class OwnerReader(WorkloadReader):
         version = owner.api_version.rpartition("/")[2]
         document = await self.read(kind, namespace, owner.name, version=version)
         if document is None:
-            raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} is not there")
+            raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} does not exist")
         owner_reference = controller_of(document)
         if len(self._owners) >= _MOST_OWNERS:
             self._owners = {}

@@ -166,7 +166,7 @@ _HOOK: Final = "the hook's owner must remove its label or finalizer from the pod
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
 ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
 """Way to delete pods that serve: deleting all at the same time would cause an outage."""
-_REFUSING: Final = "satisfy it, or have it changed; the write is retried automatically"
+_REFUSING: Final = "satisfy it, or change it; the write is retried automatically"
 
 CODES: Final[Mapping[Code, Meaning]] = {
     Code.REFUSED: Meaning("the object requests something that cannot be carried out", _CORRECT),
@@ -174,7 +174,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.SELECTING_ALL: Meaning("the selector is empty and would match every pod", _CORRECT),
     Code.SELECTOR_CHANGED: Meaning(
         "spec.selector differs from the selector by which the pods are managed; the manager changes nothing",
-        "put the old selector back",
+        "restore the old selector",
     ),
     Code.TERMINATING_OBJECT: Meaning("the object is being deleted", moves_in_s=AS_ASKED),
     Code.NO_MANAGER: Meaning(
@@ -182,13 +182,15 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "if this lasts, check that the manager runs and is the leader (pykruise doctor)",
     ),
     Code.NO_TARGET: Meaning("the named workload does not exist", "create it"),
-    Code.CONFLICT: Meaning("two SidecarSets put the same thing into the same pods", "rename one of the two"),
+    Code.CONFLICT: Meaning(
+        "two SidecarSets inject the same item into the same pods", "rename one of the two"
+    ),
     Code.NAME_TAKEN: Meaning(
         "an object of that name exists that this distribution did not create; it stays unchanged",
-        "rename or delete it, or leave the namespace out",
+        "rename or delete it, or exclude the namespace",
     ),
     Code.NO_NAMESPACE: Meaning(
-        "a namespace does not exist, or is being deleted", "create it, or leave it out"
+        "a namespace does not exist, or is being deleted", "create it, or remove it from the spec"
     ),
     Code.NOTHING_SELECTED: Meaning(
         "the selector matches no object, so the manager does nothing",
@@ -202,10 +204,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.INJECTION_FAILS: Meaning(
         "new pods are refused, because their sidecars cannot be injected", _CORRECT
     ),
-    Code.PATCH: Meaning("the patch of a subset makes the workload's pods invalid", "correct the patch"),
+    Code.PATCH: Meaning("the patch of a subset results in invalid pods", "correct the patch"),
     Code.CHURNING: Meaning(
         "the manager undoes its own work on this object, and waits longer each time before it continues",
-        "find what marks or changes the objects that it creates: its template, a webhook, another controller",
+        "find out what marks or changes the objects that it creates: its template, a webhook, another controller",
     ),
     Code.LIMIT_IS_ZERO: Meaning(
         "a limit of the spec is 0 or less, and blocks everything that it limits",
@@ -246,13 +248,13 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "scheduling gates hold the pod", "the controllers that set the gates must remove them"
     ),
     Code.RESIZE_INFEASIBLE: Meaning(
-        "the node can never give the pod its new resources", "lower them, or delete the pod"
+        "the node can never provide the new resources of the pod", "lower them, or delete the pod"
     ),
     Code.RESIZE_DEFERRED: Meaning(
-        "the node cannot give the pod its new resources now", "lower them, or delete the pod"
+        "the node cannot provide the new resources of the pod now", "lower them, or delete the pod"
     ),
     Code.RESIZE_PENDING: Meaning(
-        "the node has not given the pod its new resources", "lower them, or delete the pod"
+        "the node has not provided the new resources of the pod", "lower them, or delete the pod"
     ),
     Code.READINESS_GATE: Meaning(
         "a readiness gate of the pod is not True", "the controller of the condition must set it"
@@ -261,19 +263,19 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the pod's containers are not created; its volumes need a Secret or ConfigMap",
         "create the Secrets and ConfigMaps that are missing",
     ),
-    Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "look at its readiness probe"),
+    Code.NOT_READY: Meaning("the pod's containers run, but are not ready", "check its readiness probe"),
     Code.BROKEN_UPDATE: Meaning(
         "an update in place cannot continue without help", "correct the annotation, or delete the pod"
     ),
     Code.BROKEN_UPDATE_STATE: Meaning(
-        "updates in place cannot continue automatically", "delete the pod, to have it recreated"
+        "updates in place cannot continue automatically", "delete the pod, so that it is recreated"
     ),
     Code.NOT_IN_PLACE: Meaning(
         "the changed fields cannot be updated in place, and recreation is not allowed",
         "set spec.updateStrategy.rollingUpdate.podUpdatePolicy to InPlaceIfPossible, or undo the change",
     ),
     Code.CANNOT_UPDATE: Meaning(
-        "pods cannot be updated as the strategy requires", "read what the message reports about the pod"
+        "pods cannot be updated as the strategy requires", "read the message about the pod"
     ),
     Code.PRE_DELETE_HOOK: Meaning("the preDelete hook holds the pod", _HOOK),
     Code.IN_PLACE_UPDATE_HOOK: Meaning("the inPlaceUpdate hook holds the pod", _HOOK),
@@ -281,7 +283,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the preNormal hook is not on the pod yet", "the hook's owner must add it to the pod"
     ),
     Code.BACKOFF: Meaning(
-        "a pod ended again shortly after the last one", "see why its pod ends on that node"
+        "a pod ended again shortly after the last one", "find out why its pod ends on that node"
     ),
     Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
     Code.HOT_UPGRADE: Meaning("the pod is in a hot upgrade", moves_in_s=_A_NODE_S),
@@ -304,15 +306,13 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "pods have an older template, and the update of all of them is held back", moves_in_s=AS_ASKED
     ),
     Code.CLAIM: Meaning(
-        "a PVC must be deleted before its pod is created", "see what keeps it, if that lasts"
+        "a PVC must be deleted before its pod is created", "if that lasts, find out what blocks it"
     ),
-    Code.CLAIM_CANNOT_FOLLOW: Meaning(
-        "a PVC cannot get the size of its template", "do what the message says"
-    ),
+    Code.CLAIM_CANNOT_FOLLOW: Meaning("a PVC cannot get the size of its template", "follow the message"),
     Code.CLAIMS_GROW: Meaning("PVCs do not have their requested size yet", moves_in_s=_A_NODE_S),
     Code.SCALE_UP_LIMITED: Meaning(
         "scaleStrategy.maxUnavailable is used up",
-        "wait for pods to become available, or see what keeps them from it",
+        "wait until more pods are available, or find out why they are not",
     ),
     Code.PAUSED: Meaning("updates are paused", f"resume: {RESUME}"),
     Code.ON_DELETE: Meaning(
@@ -321,17 +321,18 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.DISRUPTION_BUDGET: Meaning(
         "a PodUnavailableBudget allows no more pods to be out of service",
-        "wait until more of its pods serve, or let the budget allow more",
+        "wait until more of its pods serve, or change the budget to allow more",
     ),
     Code.EVICTION_BUDGET: Meaning(
         "a PodDisruptionBudget allows no more evictions",
-        "wait until more of its pods are healthy, or let it allow more",
+        "wait until more of its pods are healthy, or change the budget to allow more",
     ),
     Code.BUDGET: Meaning(
-        "maxUnavailable or maxSurge is used up", "wait, or see what keeps the pods that use it up"
+        "maxUnavailable or maxSurge is used up",
+        "wait, or find out why the pods that use it up are not available",
     ),
     Code.MAX_UNAVAILABLE: Meaning(
-        "maxUnavailable is used up", "wait until more pods are available, or see what keeps them from it"
+        "maxUnavailable is used up", "wait until more pods are available, or find out why they are not"
     ),
     Code.TURN: Meaning("other pods are handled first", moves_in_s=AS_ASKED),
     Code.SPECIFIED: Meaning(
@@ -350,7 +351,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "widen rollingUpdate.selector to continue",
     ),
     Code.PLACEMENT: Meaning("the node is not eligible for a pod", "free the node, or delete the pod"),
-    Code.NOT_PLACED: Meaning("the node should have no pod, and has none", moves_in_s=AS_ASKED),
+    Code.NOT_PLACED: Meaning("the node should have no pod, and has no pod", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
     Code.POD_FINISHED: Meaning(
         "a pod that must keep running ended and is replaced", "if that repeats, read its events and logs"
@@ -373,7 +374,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.OTHER_BUDGET: Meaning(
         "another PodUnavailableBudget covers the pod, and only that budget is checked",
-        "have one budget for each pod",
+        "cover each pod with one budget",
     ),
     Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
     Code.NOT_UPDATE: Meaning(
@@ -398,7 +399,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.JOB_OVER: Meaning("the job has ended and starts no more pods"),
     Code.PODS_ACTIVE: Meaning("pods of a job run, or have not started yet", moves_in_s=AS_ASKED),
-    Code.NO_AGENT: Meaning("the agent of a node does not answer", "look at the agent's pod on that node"),
+    Code.NO_AGENT: Meaning("the agent of a node does not answer", "check the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "the previous run is still active, and concurrencyPolicy is Forbid",
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",

@@ -118,9 +118,9 @@ def test_pods_that_no_node_is_there_for_go_in_order_and_it_is_said_why() -> None
 
     assert deletions(world) == sorted(
         [
-            (names["n1"], "its node n1 is gone"),
-            (names["n2"], "its node n2 is gone"),
-            (names["n3"], "it is for no node"),
+            (names["n1"], "its node n1 no longer exists"),
+            (names["n2"], "its node n2 no longer exists"),
+            (names["n3"], "it belongs to no node"),
         ]
     )
 

@@ -152,7 +152,7 @@ def test_a_pod_that_cannot_be_updated_holds_up_no_other() -> None:
     plan = planned(builder)
     # then
     assert replaced(plan) == {"b"}
-    assert "not known any more" in left(plan)["a"]
+    assert "is unknown now" in left(plan)["a"]
     result = condition(plan, FAILED_UPDATE)
     assert result is not None
     assert result["message"].startswith("pod web-a: ")
@@ -186,7 +186,7 @@ def test_a_pod_of_a_forgotten_revision_is_recreated() -> None:
     builder = in_place(2, old=0).labelled({keys.REVISION_LABEL: "web-forgotten"}, "b")
     plan = planned(builder)
     assert deleted(plan) == {"b"}
-    assert "not known any more" in steps_named(plan, "update pods")[0].because
+    assert "is unknown now" in steps_named(plan, "update pods")[0].because
 
 
 def test_a_pod_in_a_state_of_a_newer_version_is_not_touched() -> None:
@@ -311,7 +311,7 @@ def test_a_pod_that_prepares_to_go_back_waits_for_its_hook() -> None:
     # then it stays as it is
     plan = planned(builder)
     assert not plan.stages
-    assert left(plan)["b"].startswith("waits until the inPlaceUpdate hook is taken off the pod: ")
+    assert left(plan)["b"].startswith("waits until the inPlaceUpdate hook is removed from the pod: ")
     # and goes on when it is let go
     builder.pods["b"]["metadata"]["finalizers"] = []
     assert states(planned(builder)) == {"b": "Updating"}
@@ -370,7 +370,7 @@ def test_a_preparing_pod_waits_while_it_is_held_and_goes_before_all_others_when_
     builder = in_place().with_hook("inPlaceUpdate").in_state("PreparingUpdate", "c").with_finalizer(HOOK, "c")
     plan = planned(builder)
     assert not plan.stages
-    assert left(plan)["c"].startswith("waits until the inPlaceUpdate hook is taken off the pod: ")
+    assert left(plan)["c"].startswith("waits until the inPlaceUpdate hook is removed from the pod: ")
     # when it is let go
     builder.pods["c"]["metadata"]["finalizers"] = []
     # then
@@ -405,7 +405,7 @@ def test_a_preparing_pod_that_has_to_wait_for_its_turn_says_that_it_is_out_of_se
     # then
     waiting = [why for why in left(plan).values() if "stays out of service" in why]
     assert waiting == [
-        "waits for its turn: maxUnavailable is used up; it has been chosen before, and stays out of service in "
+        "waits for its turn: maxUnavailable is used up; it was chosen earlier, and stays out of service in "
         "PreparingUpdate"
     ]
 

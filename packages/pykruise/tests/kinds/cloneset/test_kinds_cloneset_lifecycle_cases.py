@@ -221,4 +221,4 @@ def test_a_pod_on_its_way_out_waits_for_its_hook_and_not_for_an_update_that_it_h
     builder.set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
     # then
     reason = left(planned(builder))["a"]
-    assert reason.startswith("waits until the preDelete hook is taken off the pod")
+    assert reason.startswith("waits until the preDelete hook is removed from the pod")

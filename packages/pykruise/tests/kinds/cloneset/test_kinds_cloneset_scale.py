@@ -230,7 +230,7 @@ def test_a_pod_that_its_hook_holds_takes_no_place_of_a_specified_one() -> None:
     plan = plan_cloneset(builder.snapshot())
     # then
     assert deleted(plan) == {"b"}
-    assert left(plan)["a"].startswith("waits until the preDelete hook is taken off the pod: ")
+    assert left(plan)["a"].startswith("waits until the preDelete hook is removed from the pod: ")
 
 
 def test_while_a_pod_is_held_on_its_way_out_no_surplus_goes() -> None:
@@ -370,7 +370,7 @@ def test_a_held_pod_prepares_first_and_is_deleted_when_its_hook_lets_go() -> Non
     builder.in_state("PreparingDelete", "b")
     plan = plan_cloneset(builder.snapshot())
     assert not plan.stages
-    assert left(plan)["b"].startswith("waits until the preDelete hook is taken off the pod: ")
+    assert left(plan)["b"].startswith("waits until the preDelete hook is removed from the pod: ")
     # and goes when the finalizer is taken off
     builder.pods["b"]["metadata"]["finalizers"] = []
     assert deleted(plan_cloneset(builder.snapshot())) == {"b"}

@@ -321,7 +321,7 @@ def test_a_failed_creation_is_a_condition_with_the_error() -> None:
         ("update pods", FAILED_UPDATE),
         ("refresh pods", FAILED_UPDATE),
         ("delete pods", FAILED_SCALE),
-        ("keep pods", FAILED_SCALE),
+        ("maintain pods", FAILED_SCALE),
         ("release pods", FAILED_SCALE),
         ("store revision", FAILED_SCALE),
     ],

@@ -94,7 +94,7 @@ async def test_a_pod_that_is_gone_may_stay_on_the_list() -> None:
         (pod("p0", owner="uid-of-another"), "the pod does not belong to this CloneSet"),
         ({"metadata": {"name": "p0"}}, "the pod does not belong to this CloneSet"),
         (pod("p0", deletionTimestamp="2026-01-31T12:00:00Z"), "the pod is already being deleted"),
-        (pod("other"), "there is no such pod"),
+        (pod("other"), "the pod does not exist"),
     ],
 )
 async def test_a_pod_that_the_set_cannot_delete_is_refused(of: Document, problem: str) -> None:

@@ -63,11 +63,11 @@ def own_gate(builder: CloneSetBuilder) -> None:
         (pod_waits("ImagePullBackOff"), "ImagePull", "correct the image"),
         (pod_waits("InvalidImageName"), "ImagePull", "correct the image"),
         (pod_waits("CrashLoopBackOff"), "ContainerFails", "events and logs"),
-        (pod_waits("ContainerCreating"), "Starting", "nothing has to be done"),
+        (pod_waits("ContainerCreating"), "Starting", "no action is needed"),
         (unscheduled("0/3 nodes are available: insufficient cpu"), "Unschedulable", "add nodes"),
         (unscheduled("pod has unbound immediate PersistentVolumeClaims"), "UnboundClaims", "storage class"),
         (unscheduled("gated", "SchedulingGated"), "SchedulingGated", "scheduling gates"),
-        (lambda builder: builder.unscheduled("a").born(1, "a"), "Scheduling", "nothing has to be done"),
+        (lambda builder: builder.unscheduled("a").born(1, "a"), "Scheduling", "no action is needed"),
         (lambda builder: builder.unscheduled("a"), "NoScheduler", "schedulerName"),
         (resizing("Infeasible"), "ResizeInfeasible", "lower the resources"),
         (resizing("Deferred"), "ResizeDeferred", "lower the resources"),
@@ -76,17 +76,17 @@ def own_gate(builder: CloneSetBuilder) -> None:
         (
             lambda builder: builder.ready_for(3, "a").with_spec(minReadySeconds=9),
             "MinReadySeconds",
-            "nothing",
+            "no action",
         ),
         (
             lambda builder: builder.with_hook("preNormal").in_state("PreparingNormal", "a"),
             "PreNormalHook",
-            "put the hook",
+            "add the hook",
         ),
         (
             lambda builder: builder.with_hook("inPlaceUpdate").in_state("Updated", "a"),
             "InPlaceUpdateHook",
-            "put the hook",
+            "add the hook",
         ),
         (
             lambda builder: (
@@ -96,7 +96,7 @@ def own_gate(builder: CloneSetBuilder) -> None:
                 .in_state("PreparingDelete", "a")
             ),
             "PreDeleteHook",
-            "take the hook",
+            "remove the hook",
         ),
     ],
 )
@@ -121,13 +121,13 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
         (cloneset(3, old=2).paused(), "Paused", "paused to false"),
         (cloneset(3, old=2).on_delete(), "OnDelete", "delete them"),
         (cloneset(3, old=2, partition=2), "Partition", "lower"),
-        (cloneset(3, old=2, max_unavailable=1), "Updating", "nothing has to be done"),
-        (cloneset(3, pods=1), "Creating", "nothing has to be done"),
-        (cloneset(1, pods=3), "Deleting", "nothing has to be done"),
-        (cloneset(1, pods=2), "Deleting", "nothing has to be done"),
-        (cloneset(3).deleted("a"), "Creating", "nothing has to be done"),
+        (cloneset(3, old=2, max_unavailable=1), "Updating", "no action is needed"),
+        (cloneset(3, pods=1), "Creating", "no action is needed"),
+        (cloneset(1, pods=3), "Deleting", "no action is needed"),
+        (cloneset(1, pods=2), "Deleting", "no action is needed"),
+        (cloneset(3).deleted("a"), "Creating", "no action is needed"),
         # a pod that only is not ready comes after those that are missing
-        (cloneset(3, pods=2).not_ready("a"), "Creating", "nothing has to be done"),
+        (cloneset(3, pods=2).not_ready("a"), "Creating", "no action is needed"),
         # one pod more goes back to the current revision than there are of older ones
         (
             cloneset(1, pods=2, partition=1, max_unavailable=1, max_surge=1)
@@ -135,14 +135,14 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
             .with_revisions(revision(template("nginx:0"), 1), revision(template("nginx:1"), 2))
             .with_current(revision(template("nginx:0"), 1)["metadata"]["name"]),
             "Updating",
-            "nothing has to be done",
+            "no action is needed",
         ),
         (
             cloneset(3, pods=2).not_ready("a").with_spec(scaleStrategy={"maxUnavailable": 1}),
             "NotReady",
             "readiness probe",
         ),
-        (cloneset(3, max_unavailable=0, max_surge=1).marked("a"), "Creating", "nothing"),
+        (cloneset(3, max_unavailable=0, max_surge=1).marked("a"), "Creating", "no action"),
         (
             cloneset(3).not_ready("b").marked("a").with_rolling(maxUnavailable=1),
             "NotReady",

@@ -357,7 +357,7 @@ async def test_a_pod_whose_node_is_gone_is_refused_with_the_nodes_name() -> None
     assert refusal is not None
     assert refusal.code == 422
     assert "spec.podName" in refusal.message
-    assert "n1 is not there" in refusal.message
+    assert "n1 does not exist" in refusal.message
 
 
 async def test_an_init_container_that_ends_is_not_recreated() -> None:

@@ -290,7 +290,7 @@ def test_of_a_container_of_which_nothing_was_noted_any_run_counts() -> None:
         ),
         (
             [{"name": "main", "phase": "Failed"}, {"name": "side", "phase": "Succeeded"}],
-            "the agent has still to say that it is done",
+            "the agent has not reported the end yet",
         ),
     ],
 )
@@ -425,10 +425,10 @@ def over(message: str = "", **spec: Any) -> dict[str, Any]:
     ("message", "phase", "code", "shown"),
     [
         (RequestEnding.POD_GONE, "", Code.NO_TARGET, "pod has gone"),
-        (RequestEnding.NO_RESPONSE, "", Code.NO_AGENT, "the agent of the pod's node has not begun"),
+        (RequestEnding.NO_RESPONSE, "", Code.NO_AGENT, "the agent of the pod's node has not started"),
         (RequestEnding.TOO_LATE, "Recreating", Code.JOB_FAILED, "spec.activeDeadlineSeconds"),
         ("", "Failed", Code.JOB_FAILED, "container main: it failed"),
-        ("", "Succeeded", Code.JOB_OVER, "the request is over"),
+        ("", "Succeeded", Code.JOB_OVER, "the request has ended"),
     ],
 )
 def test_a_request_that_is_over_says_why(message: str, phase: str, code: Code, shown: str) -> None:

@@ -320,7 +320,7 @@ def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
 @pytest.mark.parametrize(
     ("phase", "remedy"),
     [
-        ("Failed", "see why its pod fails on that node"),
+        ("Failed", "find out why its pod fails on that node"),
         ("Succeeded", "a DaemonSet's pod must keep running: find out why it ends"),
     ],
 )
@@ -447,7 +447,7 @@ def test_a_waiting_pod_is_deleted_as_soon_as_it_may_also_when_that_is_no_longer_
     builder = daemonset(3).with_hook().leaving("n2").hooked("n2")
     plan = builder.plan()
     assert not plan.stages
-    assert left(plan)["n2"].startswith("waits until the preDelete hook is taken off the pod: ")
+    assert left(plan)["n2"].startswith("waits until the preDelete hook is removed from the pod: ")
     builder.pods["n2"]["metadata"]["finalizers"].clear()
     assert deleted(builder.plan()) == {"n2"}
 

@@ -141,7 +141,7 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
             daemonset().with_hook().hooked("n2").leaving("n2"),
             "PreDeleteHook",
             "hook",
-            "take the hook",
+            "remove the hook",
         ),
         (daemonset().phase("Failed", "n2"), "PodFailed", "has failed on node n2", "logs"),
         (daemonset().phase("Succeeded", "n2"), "PodFinished", "has finished on node n2", "logs"),
@@ -297,7 +297,7 @@ def test_a_wait_that_needs_no_action_says_so(builder: DaemonSetBuilder, reason: 
     result = says(builder)
     assert result[0] == reason
     assert words in result[1]
-    assert result[2] == "nothing has to be done"
+    assert result[2] == "no action is needed"
 
 
 def test_an_update_in_place_under_way_is_no_gate_that_a_user_has_to_open() -> None:
@@ -310,7 +310,7 @@ def test_an_update_in_place_under_way_is_no_gate_that_a_user_has_to_open() -> No
     # and of the last pod it is what is waited for
     builder.without_pod("n1").on("n1")
     reason, _, remedy = says(builder)
-    assert (reason, remedy) == ("Starting", "nothing has to be done")
+    assert (reason, remedy) == ("Starting", "no action is needed")
 
 
 def test_an_update_in_place_that_cannot_be_read_needs_a_person() -> None:

@@ -82,10 +82,10 @@ def test_a_pod_wakes_the_jobs_that_select_it_or_did(
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ({}, "not started: of 0 pods 0 succeeded, 0 failed"),
+        ({}, "not started: 0 of 0 pods succeeded, 0 failed"),
         (
             {"phase": "Running", "match": 5, "succeeded": 2, "failed": 1},
-            "Running: of 5 pods 2 succeeded, 1 failed",
+            "Running: 2 of 5 pods succeeded, 1 failed",
         ),
     ],
 )

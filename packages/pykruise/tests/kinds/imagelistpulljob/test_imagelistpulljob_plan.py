@@ -217,10 +217,10 @@ def test_a_job_that_has_not_begun_is_not_over() -> None:
 @pytest.mark.parametrize(
     ("children", "message"),
     [
-        ({}, "2 images are not everywhere yet"),
-        ({"a": DONE}, "1 image is not everywhere yet"),
-        ({"a": DONE, "b": GOING}, "1 image is not everywhere yet"),
-        ({"a": PARTLY, "b": GOING}, "1 image is not everywhere yet"),
+        ({}, "2 images are not on all nodes yet"),
+        ({"a": DONE}, "1 image is not on all nodes yet"),
+        ({"a": DONE, "b": GOING}, "1 image is not on all nodes yet"),
+        ({"a": PARTLY, "b": GOING}, "1 image is not on all nodes yet"),
         ({"a": PARTLY, "b": DONE}, ""),
     ],
 )

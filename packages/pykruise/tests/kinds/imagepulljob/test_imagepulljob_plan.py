@@ -73,7 +73,7 @@ def test_so_many_nodes_are_asked_in_one_go_and_the_others_right_after() -> None:
         (1, ["new"], Code.IMAGE_PULLING, "1 node pulls the image"),
         (3, ["Pulling", "new", "new"], Code.IMAGE_PULLING, "3 nodes pull the image"),
         (1, ["Pulling", "new"], Code.IMAGE_PULLING, "1 node pulls the image"),
-        (0, ["new"], Code.LIMIT_IS_ZERO, "no node is asked: spec.parallelism is 0"),
+        (0, ["new"], Code.LIMIT_IS_ZERO, "no node pulls: spec.parallelism is 0"),
         (1, ["Succeeded"], None, ""),
     ],
 )
@@ -92,10 +92,10 @@ def test_a_job_says_what_it_waits_for(
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        (None, (Code.IMAGE_PULLING, f"asked at {at(0)}; its agent has not answered yet")),
+        (None, (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet")),
         (
             said("Pulling", version=1),
-            (Code.IMAGE_PULLING, f"asked at {at(0)}; its agent has not answered yet"),
+            (Code.IMAGE_PULLING, f"requested at {at(0)}; its agent has not answered yet"),
         ),
         (said("Waiting"), (Code.IMAGE_PULLING, "Waiting")),
         (said("Pulling", message="try 2"), (Code.IMAGE_PULLING, "Pulling: try 2")),

@@ -88,8 +88,8 @@ def test_there_is_one_for_a_workload() -> None:
     # and of several others the first by name is named, once
     refused = review(state("x"), reader=Reader(state("c"), state("b"))).refusal
     assert refused is not None
-    assert refused.message.count("is about the same workload") == 1
-    assert "PersistentPodState b is about" in refused.message
+    assert refused.message.count("names the same workload") == 1
+    assert "PersistentPodState b names" in refused.message
 
 
 def test_the_reference_stays_as_it_is() -> None:
@@ -99,7 +99,7 @@ def test_the_reference_stays_as_it_is() -> None:
 
 
 def test_keys_policy_and_metadata_may_change() -> None:
-    """persistentpodstate case 56; 9.1: also of an object that is about the same workload as itself"""
+    """persistentpodstate case 56; 9.1: also of an object that names the same workload as itself"""
     changed = state(
         requiredPersistentTopology={"keys": ["host"]}, persistentPodStateRetentionPolicy="WhenDeleted"
     )

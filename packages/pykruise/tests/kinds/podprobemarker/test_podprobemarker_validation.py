@@ -62,7 +62,7 @@ def test_a_selector_that_selects_nothing_is_shown_as_it_is(given: Any, value: st
     (cause,) = errors_of({"spec": {"probes": [probe()], **given}}, spec)
     assert (cause.field, cause.message) == (
         "spec.selector",
-        f"Invalid value: {value}: must select something",
+        f"Invalid value: {value}: must not be empty",
     )
 
 

@@ -128,7 +128,7 @@ def test_a_new_nodepodprobe_wakes_all_markers_and_a_changed_one_those_of_its_ent
     assert of(asked, node_probes("n1", entry(pod("b"), "two#idle"))) == {ONE}
     assert of(asked, msgspec.structs.replace(asked, resource_version=10)) == set()
     assert of(asked, msgspec.structs.replace(asked, uid="made-again")) == {ONE, TWO}
-    assert of(asked, None) == set(), "it comes again, or its node is gone"
+    assert of(asked, None) == set(), "it comes again, or its node no longer exists"
     empty = {**entry(pod()), "probes": None}
     assert of(node_probes("n1", empty), node_probes("n1", entry(pod(), "one#idle"))) == {ONE}
 

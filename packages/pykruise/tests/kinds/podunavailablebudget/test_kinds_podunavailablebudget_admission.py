@@ -174,10 +174,10 @@ def test_a_budget_does_not_conflict_with_itself_and_not_with_one_of_the_other_so
 def test_errors_name_the_value_and_the_other_budget() -> None:
     others = (budget("b", maxUnavailable=1), budget("a", maxUnavailable=1))
     (cause,) = causes(budget(maxUnavailable=1), others=others)
-    assert cause.message.endswith("PodUnavailableBudget b is about the same pods")
+    assert cause.message.endswith("PodUnavailableBudget b covers the same pods")
     (cause,) = causes(TARGETED, others=(budget("other", target=DEPLOYMENT, maxUnavailable=1),))
     assert cause.message == (
-        'Invalid value: "apps/v1 Deployment web": PodUnavailableBudget other is about the same pods'
+        'Invalid value: "apps/v1 Deployment web": PodUnavailableBudget other covers the same pods'
     )
     (cause,) = causes(budget(target=("", "Deployment", "web"), maxUnavailable=1))
     assert cause.message == ('Invalid value: "Deployment web": apiVersion, kind and name must be given')

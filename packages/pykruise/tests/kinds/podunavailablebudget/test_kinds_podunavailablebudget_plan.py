@@ -273,7 +273,7 @@ def test_pods_that_were_there_before_are_tied_cases_56_57() -> None:
         )
     )
     assert all(note.warning for note in plan.notes)
-    # those without a budget, and of one that is not there any more (pitfall 7)
+    # those without a budget, and of one that no longer exists (pitfall 7)
     assert marks(plan) == {"new": related_annotations("pub"), "gone": related_annotations("pub")}
     # and a pod of two budgets gets an event (pitfall 12)
     assert events(plan) == ["PodsOfAnotherBudget"]

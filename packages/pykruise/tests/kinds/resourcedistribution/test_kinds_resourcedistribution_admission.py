@@ -69,11 +69,11 @@ def test_a_namespace_in_the_resource_is_ignored() -> None:
         # rule 3
         (
             distribution({"kind": "Secret"}),
-            ["spec.resource: Internal error: apiVersion and kind say which resource it is"],
+            ["spec.resource: Internal error: apiVersion and kind are required"],
         ),
         (
             distribution({**SECRET, "kind": ""}),
-            ["spec.resource: Internal error: apiVersion and kind say which resource it is"],
+            ["spec.resource: Internal error: apiVersion and kind are required"],
         ),
         # rule 4, admission case 46
         (

@@ -177,7 +177,7 @@ async def test_until_all_is_read_it_says_so_and_questions_wait() -> None:
         await item.client.create(SIDECAR_SETS, "", LOG)
         await store_revision(item, "log-1", namespace="kruise-system")
         reader = cached(item)
-        assert reader.problems() == ("SidecarSets and namespaces have not been read yet",)
+        assert reader.problems() == ("SidecarSets and namespaces are not cached yet",)
         assert reader.objects.known() is None
         async with running(reader, for_s=0.0):
             assert await sets(reader) == ["log"]

@@ -75,5 +75,5 @@ def test_what_cannot_be_reckoned_with_is_named() -> None:
         SidecarAmountError, match=r"targetContainersNameRegex '\[' is not a regular expression"
     ):
         requested(requesting(app="1"), asking(regex="["))
-    with pytest.raises(SidecarAmountError, match=r"resourcesExpr\.requests\.cpu 'cpu - 2' comes to -1"):
+    with pytest.raises(SidecarAmountError, match=r"resourcesExpr\.requests\.cpu 'cpu - 2' evaluates to -1"):
         requested(requesting(app="1"), asking(cpu="cpu - 2"))

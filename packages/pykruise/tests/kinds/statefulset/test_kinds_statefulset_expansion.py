@@ -93,7 +93,7 @@ def test_a_class_whose_volumes_cannot_grow_stops_the_pass_and_is_named(
     assert plan.stages == ()
     assert {note.reason for note in plan.notes} == {"FailedUpdatePVC"}
     assert plan.status is not None
-    message = f"claim data-web-2 cannot grow: storage class fast {why}"
+    message = f"claim data-web-2 cannot be expanded: storage class fast {why}"
     assert plan.status["conditions"][0]["message"] == message
     assert waiting(plan) == "CannotUpdate"
 
@@ -106,7 +106,7 @@ def test_a_claim_without_a_class_grows() -> None:
 
 
 def test_each_claim_of_a_pod_grows_on_its_own_and_the_pod_waits_for_all() -> None:
-    # given one that is as its template says, of a class that is not there any more, and one that is to grow
+    # given one that is as its template says, of a class that no longer exists, and one that is to grow
     data, logs = claim_template(storageClassName="gone"), claim_template("logs", **FAST)
     builder = statefulset(1).with_claims(data, logs).growing()
     builder.spec["volumeClaimTemplates"] = [data, claim_template("logs", "2Gi", **FAST)]

@@ -57,7 +57,7 @@ def with_a_command(builder: StatefulSetBuilder) -> StatefulSetBuilder:
     ("builder", "because"),
     [
         (lambda: rollout(3), "3 pods are updated before an image is pulled"),  # statefulset case 85
-        (lambda: rollout(maxUnavailable="100%"), "all pods are updated at once"),
+        (lambda: rollout(maxUnavailable="100%"), "all pods are updated at the same time"),
         (lambda: rollout(policy="ReCreate"), "pods are not updated in place"),
         (lambda: rollout().on_delete(), "pods are not updated in place"),
         (lambda: with_a_command(rollout()), "pods are recreated: "),

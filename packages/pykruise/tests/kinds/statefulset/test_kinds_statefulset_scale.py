@@ -64,7 +64,7 @@ def test_in_order_the_pod_that_is_waited_for_has_its_reason() -> None:
     builder = statefulset(2, minReadySeconds=10)
     assert left(builder.deleted(0).plan()) == {0: "terminates; its successor is created afterwards"}
     plan = builder.pod(0).ready_for(5, 0).plan()
-    assert left(plan) == {0: "has to be ready for 10 s before the next pod's turn"}
+    assert left(plan) == {0: "must be ready for 10 s before the next pod is created"}
     assert left(builder.not_ready(0).plan()) == {0: "is not ready; the others wait for it"}
     plan = builder.pod(0).with_hook("preNormal").state("PreparingNormal", 0).plan()
     assert "hook" in left(plan)[0]

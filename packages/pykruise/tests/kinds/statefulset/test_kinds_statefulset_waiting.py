@@ -83,7 +83,7 @@ def test_in_order_an_old_pod_that_fails_has_to_be_deleted(
 
 def test_a_pod_that_terminates_is_named_with_what_keeps_it() -> None:
     message = "pod web-1 terminates; its successor is created afterwards"
-    expected = Reason(Code.TERMINATING, message, "see what keeps it, if that lasts")
+    expected = Reason(Code.TERMINATING, message, "if that lasts, find out what blocks it")
     assert reason(statefulset(2).deleted(1)) == expected
     for is_parallel in (False, True):
         result = reason(finalized(statefulset(4, parallel=is_parallel).without(2), 1).deleted(1))
@@ -106,7 +106,7 @@ def test_surplus_pods_are_counted_and_the_next_to_go_is_named_with_what_keeps_it
     # given one that terminates
     terminates, remedy = (
         "pod web-2 terminates; the next one is deleted afterwards",
-        "see what keeps it, if that lasts",
+        "if that lasts, find out what blocks it",
     )
     builder = statefulset(1).pod(1, 2).deleted(2)
     assert reason(builder) == Reason(Code.DELETING, f"2 pods are surplus; {terminates}", remedy)
@@ -136,8 +136,8 @@ def grows(builder: StatefulSetBuilder, *ordinals: int) -> StatefulSetBuilder:
 )
 def test_pods_whose_claims_grow_are_named(ordinals: tuple[int, ...], pods: str) -> None:
     builder = statefulset(3).with_claims(claim_template(size="2Gi")).growing()
-    message = f"claims of {pods} have not the size yet that they ask for"
-    expected = Reason(Code.CLAIMS_GROW, message, "see the events of the claims, if that lasts")
+    message = f"claims of {pods} do not have the requested size yet"
+    expected = Reason(Code.CLAIMS_GROW, message, "if that lasts, read the events of the claims")
     assert reason(grows(builder, *ordinals)) == expected
 
 

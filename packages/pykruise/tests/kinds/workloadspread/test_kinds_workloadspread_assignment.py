@@ -739,7 +739,7 @@ async def test_a_dry_eviction_leaves_no_trace_case_35() -> None:
 
 async def test_an_eviction_of_a_pod_that_is_not_there_is_refused() -> None:
     server, _ = await full()
-    with pytest.raises(StepError, match="p7 is not there"):
+    with pytest.raises(StepError, match="p7 does not exist"):
         await server.replica().evict("p7")
 
 
@@ -772,7 +772,7 @@ async def test_pods_of_one_namespace_wait_for_a_slow_store_without_using_up_what
     # then those beyond are asked to come again
     refused = [answer for answer in answers if isinstance(answer, StepError)]
     assert [step_error.code for step_error in refused] == [429] * 3
-    assert "too many pods wait for their place in a WorkloadSpread: 2 of shop" in str(refused[0])
+    assert "too many pods wait for their slot in a WorkloadSpread: 2 of shop" in str(refused[0])
     # and the others had their places, which are free again
     assert [placed_in(answer) for answer in answers if isinstance(answer, dict)] == ["a", "a"]
     assert placed_in(await replica.create(pod("again"))) == "a"

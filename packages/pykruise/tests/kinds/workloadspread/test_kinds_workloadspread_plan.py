@@ -218,7 +218,7 @@ def test_pods_of_a_subset_that_was_removed_go_first_case_56() -> None:
     plan = plan_spread(world(spread(subset("a", 3), subset("c")), *pods))
     assert costs(plan) == {"p1": -300, "p2": -300, "p3": 200}
     assert set(status_of(plan)) == {"a", "c"}
-    assert "subset b is not there any more" in plan.skipped["p1"].message
+    assert "subset b no longer exists" in plan.skipped["p1"].message
 
 
 def test_counts_follow_names_when_the_order_changes_case_57() -> None:
@@ -292,7 +292,7 @@ def test_a_pod_is_adopted_where_it_could_be() -> None:
     plan = counted(document, *pods, nodes=(node("n1", hard), node("n2", soft)))
     # then
     assert adopted(plan) == {"p1": "b", "p2": "a"}
-    assert "not known" in plan.skipped["p3"].message
+    assert "is unknown" in plan.skipped["p3"].message
 
 
 def test_of_subsets_with_room_preferences_and_patches_that_fit_decide() -> None:

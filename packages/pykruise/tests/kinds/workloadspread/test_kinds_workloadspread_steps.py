@@ -33,7 +33,7 @@ async def test_an_evicted_pod_gives_its_place_back_unless_it_is_only_tried() -> 
     assert server.missing() == {"a": 1}
     await server.replica().evict("p1")
     assert server.missing() == {"a": 2}
-    with pytest.raises(StepError, match="pod shop/p2 is not there"):
+    with pytest.raises(StepError, match="pod shop/p2 does not exist"):
         await server.replica().evict("p2")
 
 

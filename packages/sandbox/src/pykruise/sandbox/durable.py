@@ -68,7 +68,7 @@ class DurableStorage:
         try:
             _make_private(directory)
         except OSError as err:
-            raise DataDirError(f"{directory}: cannot be made: {err.strerror or err}") from err
+            raise DataDirError(f"{directory}: cannot be created: {err.strerror or err}") from err
         try:
             self._db = self._open_database()
         except sqlite3.Error as err:
@@ -185,13 +185,13 @@ class DurableStorage:
             raise DataDirError(f"{self.path}: is a database of another program; left unchanged")
         if version != _FORMAT:
             raise DataDirError(
-                f"{self.path}: has format {version}, this version reads {_FORMAT}; left as it is"
+                f"{self.path}: has format {version}, this version reads {_FORMAT}; left unchanged"
             )
 
     def _restore(self) -> MemoryStorage:
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise DataDirError(f"{self.path}: is damaged: {' '.join(str(verdict).split())}; left as it is")
+            raise DataDirError(f"{self.path}: is damaged: {' '.join(str(verdict).split())}; left unchanged")
         row = self._db.execute("SELECT value FROM state WHERE key = 'revision'").fetchone()
         if row is None:
             raise DataDirError(f"{self.path}: is damaged: it has no revision; left unchanged")
@@ -238,6 +238,6 @@ def _explain(err: sqlite3.Error) -> str:
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return "cannot be written"
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
-            return f"is damaged: {err}; left as it is"
+            return f"is damaged: {err}; left unchanged"
         case _:
             return str(err)

@@ -53,9 +53,9 @@ class _Owner(Enum):
     """State of one owner of an object."""
 
     SOLID = "there"
-    DELETING = "waits for its dependents to go"
+    DELETING = "waits until its dependents are deleted"
     GONE = "gone"
-    UNKNOWN = "of a kind that is not served, or of one it cannot belong to"
+    UNKNOWN = "the kind of its owner is not served, or cannot own it"
 
 
 class CollectorStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +177,7 @@ class GarbageCollector:
             try:
                 await self._refresh_watches(group)
             except (KubeError, msgspec.DecodeError) as err:
-                _log.warning("garbage collector: discovery: %s; again in %g s", err, _SETTLE_S)
+                _log.warning("garbage collector: discovery: %s; retry in %g s", err, _SETTLE_S)
                 await asyncio.sleep(_SETTLE_S)
                 continue
             try:

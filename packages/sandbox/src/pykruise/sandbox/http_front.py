@@ -185,12 +185,12 @@ _REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     400: ("BadRequest", "the request is not HTTP/1.1"),
     401: ("Unauthorized", "Unauthorized"),
     408: ("Timeout", "the request did not arrive in time"),
-    417: ("BadRequest", "an Expect header asks for something else than 100-continue"),
-    429: ("TooManyRequests", "too many requests at once"),
+    417: ("BadRequest", "the Expect header must be 100-continue"),
+    429: ("TooManyRequests", "too many concurrent requests"),
     431: ("BadRequest", "the request's line and headers are too large"),
     500: ("InternalError", "the request could not be answered"),
-    501: ("BadRequest", "this coding or method is not spoken here"),
-    505: ("BadRequest", "HTTP 1.0 and 1.1 are spoken here"),
+    501: ("BadRequest", "this coding or method is not supported"),
+    505: ("BadRequest", "only HTTP 1.0 and 1.1 are supported"),
 }
 
 
@@ -220,9 +220,7 @@ def _check_loopback(host: str) -> None:
 
 def _explain(err: OSError, host: str, port: int) -> OSError:
     if err.errno == errno.EADDRINUSE:
-        return OSError(
-            err.errno, f"port {port} on {host} is in use; choose another, or 0 for any that is free"
-        )
+        return OSError(err.errno, f"port {port} on {host} is in use; choose another, or 0 for a free one")
     if err.errno == errno.EACCES:
         return OSError(err.errno, f"port {port} on {host} may not be used; choose one above 1023")
     return err

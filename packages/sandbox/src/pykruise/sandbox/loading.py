@@ -47,12 +47,12 @@ _FIRST: Final = (
 """Kinds that others need, in this order. All others follow, owners before their dependents."""
 
 _LEFT_OUT: Final = {
-    "Event": "reported what happened elsewhere",
+    "Event": "reported events of another cluster",
     "Lease": "held by programs that do not run here",
     "Endpoints": "generated again from the services",
     "EndpointSlice": "generated again from the services",
     "ComponentStatus": "cannot be created",
-    "APIService": "nothing answers for it here",
+    "APIService": "no program serves it here",
 }
 _SERVER_FIELDS: Final = (
     "uid",

@@ -125,7 +125,7 @@ def failure_text(
 
 def _look_lines(look: Look) -> Iterator[str]:
     if look.document is None:
-        yield f"  {look.title} is not there"
+        yield f"  {look.title} does not exist"
         return
     yield f"  {look.title} has this status:"
     status = look.document.get("status") or {}

@@ -52,7 +52,7 @@ def test_a_pod_that_ended_is_noted_in_the_status_before_its_finalizer_goes() -> 
     # when
     plan = jobs.plan_job(job_snapshot(ended_pod("sum-a"), status={}))
     # then
-    assert purposes(plan)[:2] == [REPORT_STATUS, "take finalizers off"]
+    assert purposes(plan)[:2] == [REPORT_STATUS, "remove finalizers"]
     noted, released = (stage.chains[0].steps[0].action for stage in plan.stages[:2])
     assert isinstance(noted, Patch)
     assert noted.body["status"]["uncountedTerminatedPods"] == {"succeeded": ["u-sum-a"]}

@@ -43,7 +43,9 @@ class RuntimeChanges:
                     self._has_events, failures = True, 0
                     self._on_change(event.pod_uid)
             except UnsupportedCallError:
-                _log.info("the runtime has no events: it is asked every %g s while a task waits", POLL_S)
+                _log.info(
+                    "the runtime sends no events: the agent polls it every %g s while a task waits", POLL_S
+                )
                 return
             except CriError as error:
                 self._has_events = False
@@ -51,7 +53,7 @@ class RuntimeChanges:
                 failures += 1
                 _log.log(
                     logging.WARNING if failures == 1 else logging.DEBUG,
-                    "events of the runtime ended (%s); again in %g s",
+                    "the event stream of the runtime ended (%s); retry in %g s",
                     error,
                     wait_s,
                 )

@@ -98,7 +98,7 @@ class CriClient:
                     )
         except Exception as error:
             raise _error_of(error, "GetContainerEvents") from error
-        raise RuntimeGoneError(f"{self.socket}: the runtime ended its events")
+        raise RuntimeGoneError(f"{self.socket}: the runtime ended its event stream")
 
     # ── containers ───────────────────────────────────────────────────────────
 

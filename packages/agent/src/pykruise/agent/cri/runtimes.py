@@ -94,7 +94,7 @@ async def find_runtimes(
     if not runtimes:
         tried = socket_file or ", ".join(SOCKETS)
         raise ConfigurationError(
-            f"no container runtime below {folder} ({'; '.join(problems) or f'none of {tried} is there'});"
+            f"no container runtime below {folder} ({'; '.join(problems) or f'none of {tried} exists'});"
             " mount the host's run directory there, or name the socket with --socket-file"
         )
     return Runtimes(runtimes)

@@ -17,27 +17,27 @@ from pykruise.kube.resources import EVENTS, PODS, SECRETS
 
 _WATCH: Final = ("list", "watch")
 
-SECRET_RIGHTS: Final[Sequence[Right]] = (on(SECRETS, "get", why="credentials for pulls"),)
+SECRET_RIGHTS: Final[Sequence[Right]] = (on(SECRETS, "get", why="read credentials for pulls"),)
 """Permissions in the namespace to which the manager copies pull secrets, and in no other."""
 
 
 def rights_of_agent(*, probes: bool = True, watches_pods: bool = True) -> list[Right]:
     """Return cluster-wide permissions. `probes`: gate PodProbeMarkerGate; `watches_pods`: gate DaemonWatchingPod."""
     rights = [
-        on(NODE_IMAGES, *_WATCH, why="which images the node is asked for"),
-        on(NODE_IMAGES, "patch", subresource="status", why="how far they are"),
-        on(REQUESTS, *_WATCH, why="which containers are to be recreated"),
-        on(REQUESTS, "patch", subresource="status", why="how far that is"),
-        on(EVENTS, "create", "patch", why="events about pulls, probes and containers"),
+        on(NODE_IMAGES, *_WATCH, why="read the images that the node must pull"),
+        on(NODE_IMAGES, "patch", subresource="status", why="report the progress of pulls"),
+        on(REQUESTS, *_WATCH, why="read the containers that must be recreated"),
+        on(REQUESTS, "patch", subresource="status", why="report the progress of recreations"),
+        on(EVENTS, "create", "patch", why="write events about pulls, probes and containers"),
     ]
     if probes:
         rights += [
-            on(NODE_POD_PROBES, *_WATCH, why="which probes the node is asked for"),
-            on(NODE_POD_PROBES, "patch", subresource="status", why="what they find"),
+            on(NODE_POD_PROBES, *_WATCH, why="read the probes that the node must run"),
+            on(NODE_POD_PROBES, "patch", subresource="status", why="report the results of probes"),
         ]
     if watches_pods:
         rights += [
-            on(PODS, *_WATCH, why="pods of the node"),
-            on(PODS, "patch", subresource="status", why="what runs in them"),
+            on(PODS, *_WATCH, why="watch the pods of the node"),
+            on(PODS, "patch", subresource="status", why="report metadata of their containers"),
         ]
     return rights

@@ -191,9 +191,9 @@ class Reflector:
             return
         self._stale_lists += 1
         if self._stale_lists < _STALE_LISTS:
-            raise _DistrustError(f"the list is of version {version}, older than {floor}, which is known")
+            raise _DistrustError(f"the list has version {version}, older than the known version {floor}")
         _log.warning(
-            "%s: lists keep being of version %d, below %d: taken as a cluster restored from a backup",
+            "%s: lists still have version %d, below %d: the cluster was probably restored from a backup",
             self._resource,
             version,
             floor,

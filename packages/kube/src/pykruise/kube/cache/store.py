@@ -398,7 +398,7 @@ class Store(Generic[T]):
         if self._is_filtered:
             self._set(key, None, ())
         else:
-            self.distrust = f"{key} {written} was written, and the watch left it out"
+            self.distrust = f"the watch did not deliver version {written} of {key}, which was written"
 
     # ── lists ────────────────────────────────────────────────────────────────
 

@@ -233,7 +233,13 @@ class Limiter:
             self._holds += 1
             # Short holds are normal for a busy API server.
             level = logging.WARNING if until - now > PATIENCE_S else logging.DEBUG
-            _LOG.log(level, "%s: held back for %g s, as the answer asks (%d)", scope, until - now, code)
+            _LOG.log(
+                level,
+                "%s: requests are held back for %g s, because the response requires it (%d)",
+                scope,
+                until - now,
+                code,
+            )
         self._held_until[scope] = until
 
 
@@ -266,5 +272,5 @@ def _is_overload(err: BaseException) -> bool:
 
 
 def _held_back(scope: str) -> ErrorStatus:
-    message = f"{scope}: held back, since an answer asked for it; nothing was sent"
+    message = f"{scope}: requests are held back, because a response requires it; nothing was sent"
     return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)

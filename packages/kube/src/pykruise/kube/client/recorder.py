@@ -278,7 +278,7 @@ class EventRecorder:
                     return occurrences.tries
                 # A terminating namespace accepts no new events. Without permission no event can be written.
                 self._counts["refused"] += occurrences.count
-                _log.debug("event %s of %s/%s given up: %s", event.reason, event.namespace, event.name, err)
+                _log.debug("event %s of %s/%s is dropped: %s", event.reason, event.namespace, event.name, err)
             except BaseException:
                 self._put_back(event, occurrences)  # cancelled: flush() may still write it
                 raise

@@ -155,7 +155,7 @@ class RenewedCredentials:
                 material = await asyncio.to_thread(self._read)
         except (ConfigurationError, TimeoutError) as err:
             if isinstance(err, TimeoutError):
-                err = ConfigurationError(f"credentials did not come within {self._timeout_s:g} s")
+                err = ConfigurationError(f"credentials were not loaded within {self._timeout_s:g} s")
             if self._current is None:
                 raise err from None
             _log.warning("credentials were not renewed, the old ones stay in use: %s", err)

@@ -217,7 +217,7 @@ class _Kubeconfig:
             return
         if not name and not self._entries["contexts"]:
             raise ConfigurationError(
-                f"{self._files}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig says another"
+                f"{self._files}: no contexts in it; is it the right file? KUBECONFIG or --kubeconfig names another"
             )
         if not name:
             raise ConfigurationError(

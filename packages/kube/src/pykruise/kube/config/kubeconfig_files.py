@@ -115,7 +115,7 @@ def checked_token(text: str, where: str) -> str:
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise ConfigurationError(
-            f"{where}: {'is empty' if not token else 'is not a token'}; put a token there"
+            f"{where}: {'is empty' if not token else 'is not a token'}; write a token into it"
         )
     return token
 

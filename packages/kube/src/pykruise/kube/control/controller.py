@@ -233,7 +233,7 @@ class Controller(Generic[K]):
         is_expected = _is_expected(error)
         _log.log(
             logging.WARNING if is_expected else logging.ERROR,
-            "%s %s: %s; again in %.3g s (failure %d)",
+            "%s %s: %s; retry in %.3g s (failure %d)",
             self.name,
             key,
             _describe(error),

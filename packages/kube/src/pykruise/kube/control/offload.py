@@ -99,4 +99,4 @@ def _run_step(step: Callable[[], Any]) -> OnLoop[Any] | _Done:
         return _Done(end.value)
     if isinstance(on_loop, OnLoop):
         return on_loop
-    raise RuntimeError(f"beside the loop nothing but OnLoop can be awaited, and this is {on_loop!r}")
+    raise RuntimeError(f"outside the event loop only OnLoop can be awaited, not {on_loop!r}")

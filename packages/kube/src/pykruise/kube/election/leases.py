@@ -376,14 +376,14 @@ class LeaderElector:
                 await self._client.update(LEASES, self._namespace, self._name, lease)
         except (KubeError, TimeoutError) as error:
             _log.warning(
-                "lease %s/%s could not be given back (%s); it runs out in %g s",
+                "lease %s/%s could not be released (%s); it expires in %g s",
                 self._namespace,
                 self._name,
                 str(error) or "no answer",
                 self._lease_s,
             )
         else:
-            _log.info("lease %s/%s is given back", self._namespace, self._name)
+            _log.info("lease %s/%s is released", self._namespace, self._name)
 
     def _metadata_with_note(self, lease: Document, *, at: str) -> Document:
         annotations = {name: text for name, text in annotations_of(lease).items() if name != WRITTEN}

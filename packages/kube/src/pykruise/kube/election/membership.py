@@ -418,7 +418,7 @@ class Membership:
             try:
                 await self.leader.run()
             except LeaseLostError as lost:
-                _log.error("this member does not lead any more: %s", lost)
+                _log.error("this member no longer leads: %s", lost)
             self._changed.set()
 
     def _said_on(self, lease: Document) -> dict[str, str]:

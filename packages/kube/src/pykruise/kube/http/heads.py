@@ -57,13 +57,13 @@ class HttpHeadError(ValueError):
 def flaw_of_target(text: str) -> str:
     """Return the mistake in a request's target (path and query); empty: none."""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
-        return "it has to be printable ASCII without spaces (percent-encoded)"
+        return "it must be printable ASCII without spaces (percent-encoded)"
     return ""
 
 
 def flaw_of_name(text: str) -> str:
     """Return the mistake in a header's name; empty: none. Rule: RFC 9110's token."""
-    return "" if _is_token(text) else "it has to consist of letters, digits and some marks such as '-'"
+    return "" if _is_token(text) else "it must consist of letters, digits and some marks such as '-'"
 
 
 def flaw_of_value(text: str) -> str:
@@ -73,7 +73,7 @@ def flaw_of_value(text: str) -> str:
 
 def flaw_of_host(text: str) -> str:
     """Return the mistake in a host (a name or an address); empty: none."""
-    return "" if _is_host(text) else "it has to be a name or an address"
+    return "" if _is_host(text) else "it must be a name or an address"
 
 
 def percent_encoded(text: str) -> str:
@@ -94,7 +94,7 @@ def request_head(method: str, target: str, fields: Fields) -> bytes:
 def request_line(method: str, target: str) -> bytes:
     """Return the first line of a request. Raises HttpHeadError."""
     if flaw_of_name(method):
-        raise HttpHeadError(f"{method!r} is no method")
+        raise HttpHeadError(f"{method!r} is not a method")
     if flaw := flaw_of_target(target):
         raise HttpHeadError(f"{method} {target[:200]!r}: {flaw}")
     return f"{method} {target} HTTP/1.1\r\n".encode()

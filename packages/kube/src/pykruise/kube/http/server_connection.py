@@ -182,7 +182,7 @@ class ServerConnection(asyncio.Protocol):
                 ssl_shutdown_timeout=_GOODBYE_S if tls is not None else None,
             )
         except OSError as error:
-            _LOG.debug("a client did not shake hands: %s", error)
+            _LOG.debug("a TLS handshake failed: %s", error)
         finally:
             if self._transport is None:  # the loop has closed the socket
                 self._is_deaf = self._is_lost = True

@@ -87,7 +87,7 @@ class _Writer:
         schema, api_version, kind = _read_definition(definition, version)
         if kind in self.kinds:
             raise GenerationError(
-                f"both {self.kinds[kind]} and {api_version} have a kind {kind}: make two modules"
+                f"{kind} is a kind of {self.kinds[kind]} and of {api_version}: generate two modules"
             )
         self.kinds[kind] = api_version
         properties = dict(schema.get("properties") or {})
@@ -217,7 +217,7 @@ class _Writer:
     def _add_class(self, name: str, description: str, fields: Iterable[_Field]) -> None:
         lines = [
             f"class {name}(Model, frozen=True, kw_only=True):",
-            *_docstring(description or f"{name}, of which the definition says nothing."),
+            *_docstring(description or f"{name}. The definition does not describe it."),
         ]
         for field in fields:
             lines += ["", *_field_lines(field)] if field.description else _field_lines(field)

@@ -139,7 +139,7 @@ class _Test(jsonpatch.TestOperation):
         if isinstance(parent, dict):
             return parent.get(step)
         if step == "-":
-            raise jsonpointer.JsonPointerException("the end of a list is no value")
+            raise jsonpointer.JsonPointerException("the end of a list is not a value")
         return self.pointer.walk(parent, step)
 
 

@@ -150,10 +150,10 @@ def switch(name: str, default: str, help: str, **more: Any) -> Flag:
     return Flag(name=name, default=default, read=read_boolean, help=help, is_boolean=True, **more)
 
 
-_LOGS = "log files are not written here; logs go to standard error"
+_LOGS = "pykruise writes no log files; logs go to standard error"
 
 LOG_FLAGS: Final[Sequence[Flag]] = (
-    text_flag("vmodule", "", "No effect.", unused="there is one verbosity"),
+    text_flag("vmodule", "", "No effect.", unused="the verbosity is the same for all modules"),
     switch("logtostderr", "true", "No effect.", unused=_LOGS),
     switch("alsologtostderr", "false", "No effect.", unused=_LOGS),
     text_flag("stderrthreshold", "2", "No effect.", unused=_LOGS),
@@ -161,11 +161,16 @@ LOG_FLAGS: Final[Sequence[Flag]] = (
     text_flag("log_dir", "", "No effect.", unused=_LOGS),
     text_flag("log_file_max_size", "1800", "No effect.", unused=_LOGS),
     text_flag("log-flush-frequency", "5s", "No effect.", unused=_LOGS),
-    text_flag("log_backtrace_at", ":0", "No effect.", unused="bugs are logged with their traceback"),
-    switch("skip_headers", "false", "No effect.", unused="lines always have a header"),
+    text_flag(
+        "log_backtrace_at",
+        ":0",
+        "No effect.",
+        unused="unexpected errors are always logged with their traceback",
+    ),
+    switch("skip_headers", "false", "No effect.", unused="log lines always have a header"),
     switch("skip_log_headers", "false", "No effect.", unused=_LOGS),
     switch("one_output", "false", "No effect.", unused=_LOGS),
-    switch("add_dir_header", "false", "No effect.", unused="lines name the module"),
+    switch("add_dir_header", "false", "No effect.", unused="log lines name the module"),
 )
 """Flags of Kubernetes' log library, accepted for manifests that pass them."""
 

@@ -37,7 +37,7 @@ def responder(endpoint: str, checks: Mapping[str, Check]) -> Responder:
 def _answer_for_check(name: str, checks: Mapping[str, Check]) -> PathAnswer:
     check = checks.get(name)
     if check is None:
-        return PathAnswer(f"no check {name}; there are: {', '.join(checks)}\n", 404)
+        return PathAnswer(f"no check {name}; the checks are: {', '.join(checks)}\n", 404)
     problems = check()
     if not problems:
         return PathAnswer("ok")

@@ -51,7 +51,7 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
     """Yield the metrics of requests to the API server, by answers and durations."""
     yield counter(
         "rest_client_requests",
-        "Requests to the API server by their answer.",
+        "Requests to the API server by status code.",
         ["code", "method", "host"],
         [
             ([str(code) if code else "<error>", method, host], count)
@@ -60,13 +60,13 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
     )
     yield histogram(
         "rest_client_request_duration_seconds",
-        "How long requests to the API server took.",
+        "Durations of requests to the API server.",
         ["verb", "host"],
         [([method, host], duration.snapshot()) for method, duration in metered.durations.items()],
     )
     yield counter(
         "pykruise_api_requests",
-        "Requests by method and resource; watches too.",
+        "Requests by method and resource, including watches.",
         ["method", "resource"],
         [(what.split(" ", 1), count) for what, count in metered.requests.items()],
     )
@@ -78,7 +78,7 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
     )
     yield counter(
         "pykruise_api_conflicts",
-        "Writes that found the object changed.",
+        "Writes that the API server refused with a conflict.",
         ["method"],
         [([method], count) for (method, code), count in metered.answers.items() if code == 409],
     )
@@ -91,7 +91,7 @@ def controller_metrics(
     metrics = [([labels.get(name, name)], controller) for name, controller in controllers.items()]
     yield counter(
         "controller_runtime_reconcile",
-        "Turns by how they ended.",
+        "Reconciles by result.",
         ["controller", "result"],
         [
             ([*name, result], controller.results.get(result, 0))
@@ -130,13 +130,13 @@ class _Of(msgspec.Struct, Generic[S], frozen=True):
 _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
     _Of(
         "controller_runtime_reconcile_errors",
-        "Failed turns.",
+        "Failed reconciles.",
         lambda controller: controller.failures,
         type="counter",
     ),
     _Of(
         "controller_runtime_terminal_reconcile_errors",
-        "Failed turns that are not tried again: none here.",
+        "Failed reconciles that are not retried: always 0.",
         lambda _: 0,
         type="counter",
     ),
@@ -144,19 +144,19 @@ _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
     _Of("controller_runtime_active_workers", "Busy workers.", lambda controller: controller.in_flight),
     _Of(
         "pykruise_conflicts",
-        "Turns that found the world changed.",
+        "Reconciles that found an object changed since the plan.",
         lambda controller: controller.conflicts,
         type="counter",
     ),
     _Of(
         "pykruise_plan_seconds",
-        "CPU time of turns: planning, mostly.",
+        "CPU time of reconciles, mostly of planning.",
         lambda controller: controller.cost_sum_s,
         type="counter",
     ),
     _Of(
         "controller_runtime_reconcile_time_seconds",
-        "How long turns took, writes included.",
+        "Durations of reconciles, including writes.",
         lambda controller: controller.durations,
         type="histogram",
     ),
@@ -168,51 +168,56 @@ _OF_QUEUES: tuple[_Of[QueueStats], ...] = (
     _Of("workqueue_retries", "Keys added after a failure.", lambda queue: queue.retries, type="counter"),
     _Of(
         "workqueue_unfinished_work_seconds",
-        "How long keys have been worked on that are not done, together.",
+        "Sum of the durations of unfinished reconciles.",
         lambda queue: queue.unfinished_s,
     ),
     _Of(
         "workqueue_longest_running_processor_seconds",
-        "... and the one that has been for longest.",
+        "Duration of the longest unfinished reconcile.",
         lambda queue: queue.longest_s,
     ),
     _Of(
         "workqueue_queue_duration_seconds",
-        "How long keys waited.",
+        "Time that keys waited in the queue.",
         lambda queue: queue.waits,
         type="histogram",
     ),
     _Of(
-        "workqueue_work_duration_seconds", "How long work took.", lambda queue: queue.works, type="histogram"
+        "workqueue_work_duration_seconds",
+        "Time from taking a key until it was done.",
+        lambda queue: queue.works,
+        type="histogram",
     ),
 )
 
 _OF_CACHES: tuple[_Of[CacheStats], ...] = (
-    _Of("pykruise_cache_objects", "Mirrored objects.", lambda cache: cache.objects),
-    _Of("pykruise_cache_synced", "1 once filled.", lambda cache: cache.synced),
+    _Of("pykruise_cache_objects", "Cached objects.", lambda cache: cache.objects),
+    _Of("pykruise_cache_synced", "1 if the cache is filled.", lambda cache: cache.synced),
     _Of("pykruise_cache_connected", "1 while a watch is open.", lambda cache: cache.connected),
     _Of(
         "pykruise_cache_pending_writes",
-        "Own writes that the watch has not shown yet.",
+        "Own writes that the watch has not delivered yet.",
         lambda cache: cache.pending,
     ),
     _Of(
         "pykruise_cache_lag_seconds",
-        "How long the watch took to show a write of this manager's, the last time that was measured.",
+        "Last measured delay between an own write and its delivery by the watch.",
         lambda cache: cache.lag_s,
     ),
     _Of(
         "pykruise_cache_last_event_timestamp_seconds",
-        "When something last came.",
+        "Time of the last event or bookmark.",
         lambda cache: cache.last_event_at,
     ),
     _Of(
         "pykruise_cache_events", "Events and bookmarks received.", lambda cache: cache.events, type="counter"
     ),
-    _Of("pykruise_cache_relists", "Lists after the first.", lambda cache: cache.relists, type="counter"),
+    _Of(
+        "pykruise_cache_relists", "Lists after the initial list.", lambda cache: cache.relists, type="counter"
+    ),
     _Of(
         "pykruise_cache_reconnects",
-        "Watches after the first.",
+        "Watches after the initial watch.",
         lambda cache: cache.reconnects,
         type="counter",
     ),

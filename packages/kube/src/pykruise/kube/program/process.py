@@ -71,7 +71,7 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
     def on_signal(number: signal.Signals) -> None:
         signals.append(number)
         if len(signals) > 1:
-            _log.error("%s again: ending at once", number.name)
+            _log.error("%s again: ending immediately", number.name)
             os._exit(1)
         _log.info("%s: finishing work in progress", number.name)
         stop()

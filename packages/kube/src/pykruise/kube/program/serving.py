@@ -111,7 +111,7 @@ class PlainServer:
     def admit(self, request: WireRequest) -> Response | None:
         """Return the refusal of a request other than GET or HEAD, or None."""
         if request.method not in ("GET", "HEAD"):
-            return _plain_response("only GET is answered here\n", 405, allow="GET, HEAD")
+            return _plain_response("only GET is supported\n", 405, allow="GET, HEAD")
         return None
 
     async def answer(self, request: WireRequest) -> Response:
@@ -125,7 +125,9 @@ class PlainServer:
 
     def failed(self, code: int, request: WireRequest) -> Response:
         """Return the answer to invalid data, to a broken limit, or to a failure."""
-        return _plain_response("internal error\n" if code == 500 else "this cannot be answered\n", code)
+        return _plain_response(
+            "internal error\n" if code == 500 else "this request cannot be answered\n", code
+        )
 
     def _find_responder(self, path: str) -> tuple[Responder | None, str]:
         result = self._paths.get(path)

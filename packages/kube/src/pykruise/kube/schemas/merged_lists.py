@@ -83,7 +83,7 @@ def merging_list(definition: str, field: str) -> Document:
         "nullable": True,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": list(rule.list_map_keys),
-        "items": {**items, **_text(f"{_short(rule.ref)}; other fields are kept as they are.")},
+        "items": {**items, **_text(f"{_short(rule.ref)}; other fields stay unchanged.")},
         MARK: [definition, field],
     }
 
@@ -126,7 +126,7 @@ def _properties(definition: str, rules: Mapping[str, FieldRule]) -> Iterator[tup
             )
             yield name, {**merging_list(definition, name), **_text(text)}
         elif rules.get(name, FieldRule()).of == "" and _leads_to_merged(field.kind):
-            text = f"{_short(definition_of(field.kind))}; other fields are kept as they are."
+            text = f"{_short(definition_of(field.kind))}; other fields stay unchanged."
             yield name, {**merging_object(definition_of(field.kind)), **_text(text)}
 
 

@@ -58,7 +58,7 @@ def parse_image(text: str) -> ImageName:
     if not text:
         raise ValueError("an image must have a name")
     if _IDENTIFIER.fullmatch(text):
-        raise ValueError("64 hexadecimal digits are no name of an image")
+        raise ValueError("64 hexadecimal digits are not the name of an image")
     name, _, digest = text.partition("@")
     if "@" in text and not _is_digest(digest):
         raise ValueError(f"{digest!r} is not a digest, such as sha256:…")
@@ -66,7 +66,7 @@ def parse_image(text: str) -> ImageName:
     if colon and "/" not in tag:
         name = head
         if not _TAG.fullmatch(tag):
-            raise ValueError(f"{tag!r} is no tag")
+            raise ValueError(f"{tag!r} is not a tag")
     else:
         tag = ""
     domain, rest = _split_registry(name)

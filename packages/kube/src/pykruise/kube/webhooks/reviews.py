@@ -290,7 +290,7 @@ async def _answer_in_time(
             return await reviewer(request)
     except TimeoutError:
         _log.warning("%s: no answer within %.1f s", name, timeout_s)
-        text = f"the review did not end within {timeout_s:.0f} s"
+        text = f"the review did not finish within {timeout_s:.0f} s"
         return AdmissionAnswer(
             refusal=ErrorStatus(status="Failure", message=text, reason="Timeout", code=504)
         )
@@ -319,5 +319,5 @@ def _bug_status(name: str, request: AdmissionRequest) -> ErrorStatus:
     """Return the answer after an unexpected error; only this program's log has its details."""
     where = f"{request.operation} {request.resource} {request.namespace}/{request.name}"
     _log.exception("%s failed on %s", name, where)
-    text = f"{name} failed; the manager's log says why (review {request.uid})"
+    text = f"{name} failed; see the manager's log (review {request.uid})"
     return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)

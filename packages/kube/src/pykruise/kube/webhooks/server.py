@@ -49,12 +49,12 @@ _HEALTH: Final = "/healthz"
 _JSON_HEADERS: Final[Mapping[str, str]] = {"content-type": "application/json"}
 _REFUSALS: Final[Mapping[int, str]] = {
     400: "this is not HTTP/1.1",
-    408: "the request did not come in time",
-    417: "an Expect header asks for something else than 100-continue",
+    408: "the request did not arrive in time",
+    417: "the Expect header must be 100-continue",
     431: "the request's line and headers are too large",
     500: "the request could not be answered",
-    501: "this coding or method is not spoken here",
-    505: "HTTP 1.0 and 1.1 are spoken here",
+    501: "this coding or method is not supported",
+    505: "only HTTP 1.0 and 1.1 are supported",
 }
 
 
@@ -186,9 +186,12 @@ class WebhookServer:
         if self._pair is not None and self._authority is not None and self._authority.has_changed():
             try:
                 self.load_certificate(*self._pair)
-                _log.info("the authorities of client certificates were read again")
+                _log.info("the authorities of client certificates were reloaded")
             except (OSError, ValueError) as error:
-                _log.error("the authorities of client certificates stay as they were: %s", error)
+                _log.error(
+                    "the authorities of client certificates could not be reloaded, the old ones stay in use: %s",
+                    error,
+                )
         return self._tls
 
     async def start(self) -> None:
@@ -213,15 +216,15 @@ class WebhookServer:
             return (
                 None
                 if request.method in ("GET", "HEAD")
-                else _plain_response(405, "this is read", allow="GET, HEAD")
+                else _plain_response(405, "only GET and HEAD are supported", allow="GET, HEAD")
             )
         path = self._paths.get(request.path)
         if path is None:
-            return _plain_response(404, "nothing is served under this path")
+            return _plain_response(404, "unknown path")
         if request.method != "POST":
-            return _plain_response(405, "reviews are posted", allow="POST")
+            return _plain_response(405, "only POST is supported", allow="POST")
         if self._authority is not None and not request.is_verified and not path.is_open:
-            return _plain_response(401, "reviews are answered to clients with a certificate only")
+            return _plain_response(401, "a client certificate is required")
         if path.body is not None:
             request.most_body = path.body
         if path.long is not None and path.long.quota.is_full(request.peer) and _is_long(request, path.long):
@@ -265,7 +268,7 @@ class WebhookServer:
         # Only a lack of room makes this replica unready: a client that exceeds its share, or sends slowly, must not.
         if self._http.room.has_no_place_for_requests:
             self._shed_at = asyncio.get_running_loop().time()
-        return _plain_response(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
+        return _plain_response(429, "too many concurrent reviews; retry in a second", **{"retry-after": "1"})
 
 
 def _http_limits(limits: WebhookLimits) -> HttpLimits:

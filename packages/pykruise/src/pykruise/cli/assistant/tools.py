@@ -361,7 +361,7 @@ TOOLS: Final[Sequence[AssistantTool]] = (
     ),
     AssistantTool(
         name="explain_all",
-        title="List what needs action",
+        title="List objects that need action",
         description="One row for each OpenKruise object, those that need a person first.",
         arguments=OverviewArguments,
         answer=OverviewAnswer,

@@ -36,7 +36,7 @@ _SECONDS = click.FloatRange(min=0)
     "--kubeconfig", type=options.PATH, help="File to write the kubeconfig to (default: a temporary file)."
 )
 @click.option(
-    "--data-dir", type=options.PATH, help="Keep everything in this directory, for the next start (SQLite)."
+    "--data-dir", type=options.PATH, help="Store everything in this directory, for the next start (SQLite)."
 )
 @click.option(
     "--load",

@@ -88,7 +88,7 @@ from pykruise.cli.errors import CommandError, CommandLineError
     "--crds/--no-crds",
     "has_crds",
     default=True,
-    help="Print the definitions too; without them the cluster's stay unchanged.",
+    help="Print the definitions too; without them the definitions in the cluster stay unchanged.",
 )
 @options.stored_version
 @options.cluster_minor
@@ -184,7 +184,7 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
 
     if not check:
         raise failed(
-            "this command removes nothing; look first: pykruise uninstall --check,"
+            "this command removes nothing; first check: pykruise uninstall --check,"
             " then: pykruise install | kubectl delete --ignore-not-found -f -"
         )
     run(check_uninstall(kubeconfig=kubeconfig, context=context))
@@ -267,7 +267,7 @@ def grafana(namespace: str) -> None:
 
 
 @manifests.command(
-    short_help="Which lists kustomize merges.",
+    short_help="Print the schema with which kustomize merges lists.",
     examples=("manifests kustomize-schema > kruise-schema.json",),
 )
 def kustomize_schema() -> None:
@@ -283,7 +283,7 @@ def kustomize_schema() -> None:
 
 
 @manifests.command(
-    short_help="What kube-state-metrics reads of the kinds.",
+    short_help="Configuration of kube-state-metrics for the kinds.",
     examples=("manifests kube-state-metrics > custom-resource-state.yaml",),
 )
 def kube_state_metrics() -> None:

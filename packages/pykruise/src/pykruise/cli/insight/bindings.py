@@ -87,7 +87,7 @@ async def _describe_node(client: Client, name: str) -> tuple[bool, str]:
     try:
         node = decode(await client.get(NODES, "", name))
     except NotFoundError:
-        return True, "is not there any more"
+        return True, "no longer exists"
     except ForbiddenError:
         return False, "takes no pods"
     if get_path(node, "spec", "unschedulable"):

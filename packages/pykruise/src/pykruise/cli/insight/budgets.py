@@ -52,7 +52,7 @@ def says_disruption_budget(budget: Document) -> str:
     allowed = status.get("disruptionsAllowed", 0)
     counts = f"{counted(healthy, 'of its pods is', 'of its pods are')} healthy, {desired} must be"
     name = budget["metadata"]["name"]
-    return f"PodDisruptionBudget {name} has to allow evictions too, and allows {allowed} now: {counts}"
+    return f"PodDisruptionBudget {name} must allow evictions too, and allows {allowed} now: {counts}"
 
 
 async def _list_readable(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:
@@ -75,8 +75,8 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         )
         for name, wanted, left in result:
             yield (
-                f"PodDisruptionBudget {name} wants {wanted} available, and {counted(left, 'is', 'are')} left "
-                "at times: it does not block managers, but drains wait meanwhile"
+                f"PodDisruptionBudget {name} requires {wanted} available pods, and at times "
+                f"{counted(left, 'remains', 'remain')}: it does not block controllers, but drains wait during that time"
             )
     for entry in budgets.unavailable:
         name = str(entry["metadata"]["name"])
@@ -90,8 +90,8 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
         )
         for name, wanted, left in result:
             yield (
-                f"PodUnavailableBudget {name} wants {wanted} available, and {counted(left, 'is', 'are')} left "
-                "at times: a webhook that checks it refuses disruptions below that"
+                f"PodUnavailableBudget {name} requires {wanted} available pods, and at times "
+                f"{counted(left, 'remains', 'remain')}: a webhook that checks it refuses disruptions below that"
             )
 
 

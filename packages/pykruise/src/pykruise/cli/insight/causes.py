@@ -100,7 +100,7 @@ def _explain_termination(
     if node and is_overdue(ends_at, now=now):
         return WaitCause(
             code=Code.NODE_LOST,
-            words=f"it terminates, but its node {node} does not end it",
+            words=f"it terminates, but its node {node} does not stop it",
             since=since,
             remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
         )
@@ -126,7 +126,7 @@ def _add_details(
             return _explain_failure(given, pod, correction)
         case Code.NO_SCHEDULER:
             name = pod["spec"].get("schedulerName") or "default-scheduler"
-            words = f"no scheduler called {name} has looked at it"
+            words = f"no scheduler with the name {name} has processed it"
             return msgspec.structs.replace(given, words=words, since=view.created_at)
         case Code.UNSCHEDULABLE | Code.UNBOUND_CLAIMS | Code.SCHEDULING_GATED:
             return msgspec.structs.replace(
@@ -164,7 +164,7 @@ def _explain_failure(given: WaitCause, pod: Document, correction: Correction) ->
             return msgspec.structs.replace(
                 given,
                 code=Code.CONTAINER_FAILS,
-                words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
+                words=f"container {name} terminates repeatedly: exit code {ended['exitCode']} ({why}), "
                 f"{counted(container.get('restartCount', 0), 'restart')}",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
                 remedy=f"read its log (kubectl logs -c {name} --previous), {correction.whole}",
@@ -188,7 +188,7 @@ def _not_ready(given: WaitCause, pod: Document, view: PodView, correction: Corre
         given,
         words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
         since=_transition_time(_find_condition(pod, "Ready")),
-        remedy=f"look at its readiness probe and its log; {correction.whole}",
+        remedy=f"check its readiness probe and read its log; {correction.whole}",
         container=unready[0] if unready else "",
     )
 

@@ -165,12 +165,12 @@ async def _read_claim_problems(client: Client, sight: Sight) -> dict[str, str]:
 
 def _problem_of(claim: Document | None, classes: Collection[str]) -> str:
     if claim is None:
-        return "is not there"
+        return "does not exist"
     if (claim.get("status") or {}).get("phase") == "Bound":
         return ""
     wanted = claim["spec"].get("storageClassName")
     if wanted and wanted not in classes:
-        return f"wants storage class {wanted}, which is not there"
+        return f"requests storage class {wanted}, which does not exist"
     if not wanted:
         return (
             "names no storage class, and the cluster has no default one"

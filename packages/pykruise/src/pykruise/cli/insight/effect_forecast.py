@@ -75,8 +75,8 @@ class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
 class Outlook(Foreseen, frozen=True, kw_only=True):
     """Forecast of a kind that changes other kinds' pods."""
 
-    batches_title: str = "Pods that are there"
-    then: str = "then, as these are ready"
+    batches_title: str = "Existing pods"
+    then: str = "then, as these become ready"
     """Text before each batch but the first."""
     new_pods: tuple[str, ...] = ()
     """Changes of pods that are created later."""
@@ -87,7 +87,7 @@ class Outlook(Foreseen, frozen=True, kw_only=True):
 _WORDS = {
     "created": "would be created",
     "changed": "would change",
-    "unchanged": "is not changed, but not finished either",
+    "unchanged": "does not change, but has not finished",
 }
 
 
@@ -97,7 +97,7 @@ def outlook_lines(outlook: Outlook) -> list[str]:
     if outlook.change == "refused" or not outlook.has_changes:
         return lines
     lines += section(outlook.batches_title, [_batch_line(batch, outlook.then) for batch in outlook.batches])
-    lines += section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in outlook.stays.items()])
+    lines += section("Unchanged", [f"{shown(pods)}: {why}" for why, pods in outlook.stays.items()])
     lines += section("New pods", outlook.new_pods)
     lines += section("Note", outlook.notes)
     return lines

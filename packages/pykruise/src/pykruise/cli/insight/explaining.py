@@ -184,7 +184,7 @@ def _finished_lines(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iter
     words = f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
     surplus = len(new) - counts.wanted
     if is_per_node(sight.kind) and surplus > 0:
-        words += f"; {surplus} of them on nodes that are to have none, which is not counted above"
+        words += f"; {surplus} of them on nodes that should have none, which the count above omits"
     yield words
 
 
@@ -297,7 +297,7 @@ def not_taken_up(document: Document) -> Iterator[Wait]:
     if observed != generation:
         yield Wait(
             code=Code.NO_MANAGER,
-            words=f"no manager has taken up its latest change yet (generation {generation}, "
+            words=f"no manager has processed its latest change yet (generation {generation}, "
             f"observed {observed})",
             remedy="if this lasts, check that the manager runs and is the leader (pykruise doctor)",
         )
@@ -363,7 +363,7 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
 def _failure_of(reason: Any, message: str, since: str) -> Wait:
     """Return the wait for a failure in a condition."""
     if reason == Code.CLAIM_CANNOT_FOLLOW:
-        remedy = "do what the message says about the claim"
+        remedy = "follow the message about the claim"
         return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
     if reason in NOT_WRITTEN:  # the message ends with the remedy
         return Wait(code=Code(reason), words=message, since=since)
@@ -444,7 +444,10 @@ def cleared_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
     """
     if not any(wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD) for wait in waits):
         return tuple(waits)
-    first = "clear what holds the pods above first: a higher limit would lose more of them to the same cause"
+    first = (
+        "first fix the cause that blocks the pods above: a higher limit would make more pods unavailable for the same "
+        "cause"
+    )
     return tuple(
         msgspec.structs.replace(wait, remedy=first) if wait.code in _LIMITS else wait for wait in waits
     )
@@ -561,9 +564,9 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
     if plan.waiting is not None and plan.waiting.code in _OVER:
         return
     if plan.requeue_after_s is not None:
-        yield f"it looks again in {shown_age(plan.requeue_after_s)}"
+        yield f"the next reconcile is in {shown_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
-        yield "nothing, until one of these changes"
+        yield "nothing happens until one of these changes"
 
 
 def _join_names(names: Sequence[str]) -> str:

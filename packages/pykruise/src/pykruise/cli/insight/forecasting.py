@@ -88,7 +88,8 @@ async def forecast_and_play(
         from pykruise.cli.insight.simulating import Play, PlayWorld, play
     except ModuleNotFoundError as error:
         raise CommandError(
-            f"a plan is played in a sandbox, which is a package of its own: {error}; pip install 'pykruise[sandbox]'"
+            "plan simulates the change in a sandbox, which is a separate package: "
+            f"{error}; pip install 'pykruise[sandbox]'"
         ) from error
     settings = settings or ManagerSettings()
     workload = of_document(document)
@@ -232,10 +233,10 @@ def _unchanged_pods(
             continue
         of = next((revision for revision in sight.snapshot.revisions if revision.hash == pod.revision), None)
         if of is not None and _same_template(of, wanted):
-            yield "it is as wanted", pod.name
+            yield "it already has the requested state", pod.name
         else:
             reason = played.skipped.get(pod.name)
-            yield reason.message if reason is not None else "nothing was left to do", pod.name
+            yield reason.message if reason is not None else "nothing remained to be done", pod.name
 
 
 def _same_template(revision: RevisionView, wanted: Document) -> bool:
@@ -341,7 +342,7 @@ def _find_obstacles(workload: Kind, sight: Sight | None, wanted: Document, playe
     for do, hook in asked.items():
         names = [action.name for action in played.actions if action.do == do]
         if names:
-            yield f"the {hook} hook has to be released on {_join_names(names)}"
+            yield f"the {hook} hook must be released on {_join_names(names)}"
     kept = by_reason(
         (reason.message, pod)
         for pod, reason in played.skipped.items()
@@ -363,7 +364,7 @@ def _find_obstacles(workload: Kind, sight: Sight | None, wanted: Document, playe
             yield f"{not_served} against maxUnavailable: {_join_names(down)}"
     gates = _foreign_gates(wanted)
     if gates and any(action.do == "create" for action in played.actions):
-        yield f"new pods wait for their readiness gates {', '.join(gates)}, which others have to set"
+        yield f"new pods wait for their readiness gates {', '.join(gates)}, which other controllers must set"
     if (wanted["spec"]["template"].get("spec") or {}).get("schedulingGates"):
         yield "new pods are not scheduled until their scheduling gates are removed"
     for condition in played.status.get("conditions") or ():

@@ -76,7 +76,7 @@ def named(target: str) -> tuple[Kind, str]:
     """Return kind and name of `clonesets/web`. Raises CommandError for an unknown kind or another form."""
     said, slash, name = target.partition("/")
     if not slash or not name or "/" in name:
-        raise CommandError(f"{target!r}: say kind and name, such as clonesets/web")
+        raise CommandError(f"{target!r}: write kind and name, such as clonesets/web")
     return kind_named(said), name
 
 

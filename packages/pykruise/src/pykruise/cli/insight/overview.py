@@ -63,7 +63,7 @@ def _count_line(explanations: Sequence[Explanation]) -> str:
     count = sum(explanation.phase.needs_a_person for explanation in explanations)
     objects = counted(len(explanations), "object")
     if not count:
-        return f"Of {objects} none needs action."
+        return f"No action is needed for {objects}."
     return f"Of {objects} {count} {'needs' if count == 1 else 'need'} action."
 
 

@@ -209,7 +209,7 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     is_deletion = operation in (Operation.DELETE, Operation.EVICT)
     if not (settings.guards_deletion if is_deletion else settings.guards_updates):
         gate = "PodUnavailableBudgetDeleteGate" if is_deletion else "PodUnavailableBudgetUpdateGate"
-        return f"no budget is asked (feature gate {gate})"
+        return f"no budget is checked (feature gate {gate})"
     answer = ask(
         budget,
         pod,
@@ -222,7 +222,7 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     if answer.refusal:
         return _REFUSED
     if answer.spends:
-        return f"would be let through, and spend one of {budget.unavailable_allowed}"
+        return f"would be allowed, and use one of {budget.unavailable_allowed}"
     return f"costs nothing: {_why_free(sight, budget, operation)}"
 
 
@@ -233,10 +233,10 @@ def _why_free(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     if not counts_as_available(pod, now=sight.now, settings=settings.in_place):
         return "it does not serve"
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
-        return "spec.ignoredPodSelector leaves it out"
+        return "spec.ignoredPodSelector excludes it"
     if budget.desired_available == 0:
         return "none of its pods is required to serve"
     if operation not in protected_operations(budget, is_resize_apart=settings.is_resize_apart):
-        return "spec.protectOperations leaves that out"
+        return "spec.protectOperations does not contain that"
     assert lets_go_again(budget, pod, now=sight.now)
-    return "its disruption was allowed already"
+    return "its disruption is allowed already"

@@ -160,7 +160,7 @@ def headline_of(sight: BudgetSight) -> str:
 
 def _describe_budget(computed: ComputedBudget | None) -> str:
     if computed is None:
-        return "how many pods must serve cannot be worked out"
+        return "the number of pods that must serve cannot be computed"
     status = computed.status
     total, desired, current = (
         status["totalReplicas"],
@@ -274,7 +274,7 @@ async def forecast_budget(
     sight = await _sight_of(client, verdict.wanted, now=now, settings=settings)
     plan = plan_budget(sight.snapshot)
     fates = tuple(
-        PodFate(pod=chain.subject, do=f"tie to it: {step.because}")
+        PodFate(pod=chain.subject, do=f"assign to it: {step.because}")
         for stage in plan.stages
         for chain in stage.chains
         for step in chain.steps

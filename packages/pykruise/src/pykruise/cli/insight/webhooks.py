@@ -50,7 +50,7 @@ def unreviewed() -> Wait:
     """Return the wait for a missing webhook: API servers do not send new pods to it."""
     return Wait(
         code=Code.NO_WEBHOOK,
-        words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
+        words=f"API servers do not send reviews of new pods: there is no webhook {POD_WEBHOOK}",
         remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
     )
 

@@ -415,7 +415,7 @@ CREATE: Final = Command(
                 "3",
                 "u",
             ),
-            number("minStartedSeconds", "Seconds that a container has to run to count as started.", "3", "m"),
+            number("minStartedSeconds", "Seconds that a container must run to count as started.", "3", "m"),
             number("terminationGracePeriodSeconds", "Grace period in seconds; -1: the pod's own.", "-1"),
             switch("ordered", "Recreate the containers sequentially."),
             switch("force", "Recreate a container even if preStop fails."),

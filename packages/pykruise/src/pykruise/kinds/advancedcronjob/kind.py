@@ -114,7 +114,7 @@ KIND = Kind(
             on(
                 SUBJECT_ACCESS_REVIEWS,
                 "create",
-                why="AdvancedCronJob: whether its user may have images pulled",
+                why="AdvancedCronJob: to check whether its user may create image pull jobs",
             ),
         ),
     ),
@@ -137,9 +137,9 @@ KIND = Kind(
     lends=(on(JOBS, "create", "delete"),),
     rights=(
         *workload_rights(ADVANCED_CRON_JOBS),
-        on(PODS, *READ, why="AdvancedCronJob: what the pods of its Jobs wait for"),
+        on(PODS, *READ, why="AdvancedCronJob: to report why the pods of its Jobs wait"),
         *(
-            on(resource, *READ, "create", "delete", why="AdvancedCronJob: what it makes")
+            on(resource, *READ, "create", "delete", why="AdvancedCronJob: to create and delete its children")
             for resource in TEMPLATES.values()
         ),
     ),

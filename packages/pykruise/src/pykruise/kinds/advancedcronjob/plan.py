@@ -60,8 +60,8 @@ them.
 
 _NAME_TOO_LONG: Final = Reason(
     Code.NAME_TOO_LONG,
-    "nothing can be made: names of children, with the time of each, would be too long",
-    "delete it, and create it by a name of at most 52 characters",
+    "no child can be created: the names of children contain the time, and would be too long",
+    "delete it, and create it with a name of at most 52 characters",
 )
 _UNNAMEABLE: Final = Note(
     reason=_NAME_TOO_LONG.code,
@@ -138,11 +138,11 @@ def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) ->
         return kept.waits(Reason(Code.CHILD_ACTIVE, message), note=note)
     name = child_name(cron.name, value.missed)
     if name in snapshot.others:
-        message = f"{name} is there already, and not of this AdvancedCronJob: its time is skipped"
+        message = f"{name} exists already and does not belong to this AdvancedCronJob: this run is skipped"
         return kept.skips(value.missed, _note_once("FailedCreate", message, value.missed, warning=True))
     notes = []
     if value.skips_many:
-        message = f"more than {MANY} times were missed; the latest is made up for"
+        message = f"more than {MANY} runs were missed; the latest one starts now"
         notes.append(_note_once("TooManyMissedTimes", message, value.missed, warning=True))
     replaced = active if cron.spec.concurrency_policy == "Replace" else []
     return kept.makes(value.missed, replaced, notes)
@@ -203,7 +203,7 @@ class _Plan:
         name = document["metadata"]["name"]
         create = Step(
             action=Create(resource=resource, key=Key(cron.namespace, name), body=document),
-            because=f"its time was {format_time(tick)}",
+            because=f"the run was due at {format_time(tick)}",
             done=Note(reason="SuccessfulCreate", message=f"created {resource.kind} {name}"),
             failed=Note(
                 reason="FailedCreate", message=f"failed to create {resource.kind} {name}", warning=True
@@ -265,8 +265,8 @@ class _Plan:
     def _wait_for_next(self) -> Reason | None:
         """Reason to wait for the next tick, for when nothing else prevents it."""
         if self.next is not None:
-            return Reason(Code.NEXT_TICK, f"the next time is {format_time(self.next)}")
-        return Reason(Code.NEXT_TICK, "its schedule has no time within five years", "correct spec.schedule")
+            return Reason(Code.NEXT_TICK, f"the next run is due at {format_time(self.next)}")
+        return Reason(Code.NEXT_TICK, "its schedule has no run within five years", "correct spec.schedule")
 
 
 def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:
@@ -274,7 +274,10 @@ def _find_last_failure(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str,
     ended = [child for child in snapshot.children if child.ending is not Ending.ACTIVE]
     last = max(ended, key=lambda child: (child.started_at, child.name), default=None)
     if last is not None and last.ending is Ending.FAILED:
-        yield last.name, Reason(Code.RUN_FAILED, f"{last.kind} {last.name} has failed", "see why it failed")
+        yield (
+            last.name,
+            Reason(Code.RUN_FAILED, f"{last.kind} {last.name} has failed", "find out why it failed"),
+        )
 
 
 def _find_stuck_jobs(snapshot: ReadableAdvancedCronJob) -> Iterator[tuple[str, Reason]]:

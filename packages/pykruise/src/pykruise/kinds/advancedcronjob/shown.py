@@ -31,7 +31,7 @@ def _format_line(document: Mapping[str, Any], progress: Progress) -> str:
     last = get_path(document, "status", "lastScheduleTime") or "never"
     if progress.active:
         return f"Waiting for {name}: {progress.active} active, last scheduled {last}..."
-    return f"{name} has nothing active, last scheduled {last}"
+    return f"{name} has no active run, last scheduled {last}"
 
 
 def _last_time(document: Mapping[str, Any]) -> float | None:

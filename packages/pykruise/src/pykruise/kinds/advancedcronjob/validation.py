@@ -138,7 +138,7 @@ def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
         yield invalid(f"{path}.activeDeadlineSeconds", deadline, why)
     if (ttl := completion.get("ttlSecondsAfterFinished")) is not None:
         yield invalid(
-            f"{path}.ttlSecondsAfterFinished", ttl, "cannot be set: history limits say what is kept"
+            f"{path}.ttlSecondsAfterFinished", ttl, "cannot be set: history limits determine what is kept"
         )
 
 
@@ -201,7 +201,7 @@ def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[s
         yield f"spec.schedule: {_DISTANT}"
     seconds = spec.starting_deadline_seconds
     if seconds is not None and seconds < 10:
-        yield "spec.startingDeadlineSeconds: less than 10 s: times may be missed for no more than a busy manager"
+        yield "spec.startingDeadlineSeconds: less than 10 s: a busy manager may miss runs"
 
 
 def _never_comes(schedule: str) -> bool:

@@ -17,7 +17,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
         status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
     )
     nodes = counted(desired, "node")
-    return f"{phase}: of {nodes} {succeeded} succeeded, {failed} failed, {active} active"
+    return f"{phase} on {nodes}: {succeeded} succeeded, {failed} failed, {active} active"
 
 
 def waits_s(spec: Mapping[str, Any]) -> float:

@@ -120,8 +120,8 @@ KIND = Kind(
     lends=POD_OWNER_LENDS,
     rights=(
         *workload_rights(BROADCAST_JOBS),
-        on(BROADCAST_JOBS, "patch", why="BroadcastJob: to pause one that has a failed pod"),
-        on(BROADCAST_JOBS, "delete", why="BroadcastJob: to delete it when its time to live is over"),
+        on(BROADCAST_JOBS, "patch", why="BroadcastJob: to pause a job with a failed pod"),
+        on(BROADCAST_JOBS, "delete", why="BroadcastJob: to delete a job after ttlSecondsAfterFinished"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

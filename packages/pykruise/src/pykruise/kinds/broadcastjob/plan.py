@@ -155,7 +155,7 @@ def _plan_after_end(
     )
 
 
-_OVER: Final = Reason(Code.JOB_OVER, "the job is over")
+_OVER: Final = Reason(Code.JOB_OVER, "the job has ended")
 
 
 def _how_it_failed(job: BroadcastJobView) -> str:
@@ -226,9 +226,9 @@ def _plan_end(
     )
 
 
-_GOES_ON: Final = Note(reason="Continue", message="the job goes on")
+_GOES_ON: Final = Note(reason="Continue", message="the job continues")
 _END_NOTES: Final = {
-    Finish.COMPLETE: Note(reason="JobComplete", message="every node has run its pod"),
+    Finish.COMPLETE: Note(reason="JobComplete", message="the pod has run on every node"),
     Finish.FAILED_TARGET: Note(reason="failed pod is found", message="failed pod is found", warning=True),
     Finish.DEADLINE: Note(
         reason="DeadlineExceeded", message="the job was active longer than its deadline", warning=True

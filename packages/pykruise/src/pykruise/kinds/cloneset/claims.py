@@ -39,8 +39,8 @@ from pykruise.runtime.reasons import Reason
 
 _KEEPS_CLAIMS: Final = Reason(
     Code.CLAIMS,
-    "keeps its claims: spec.volumeClaimTemplates changed after its revision was stored, and counts for pods that are "
-    "created from then on",
+    "keeps its claims: spec.volumeClaimTemplates changed after its revision was stored, and applies to pods that are "
+    "created afterwards",
     "recreate the pods (label apps.kruise.io/specified-delete) to have new ones",
 )
 

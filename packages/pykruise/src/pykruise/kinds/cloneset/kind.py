@@ -192,8 +192,13 @@ KIND = Kind(
         *workload_rights(CLONE_SETS),
         # The name of a deleted pod is removed from its owner's podsToDelete.
         on(CLONE_SETS, "patch", why="CloneSet: to clear podsToDelete"),
-        on(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to ask budgets before an update"),
-        on(POD_UNAVAILABLE_BUDGETS, "patch", subresource="status", why="CloneSet: to spend of budgets"),
+        on(POD_UNAVAILABLE_BUDGETS, *READ, why="CloneSet: to check budgets before an update"),
+        on(
+            POD_UNAVAILABLE_BUDGETS,
+            "patch",
+            subresource="status",
+            why="CloneSet: to record disruptions in budgets",
+        ),
         on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"),
     ),
     insight=INSIGHT,

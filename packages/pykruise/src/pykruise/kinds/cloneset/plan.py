@@ -231,9 +231,7 @@ def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
         body = {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}
         action = patch_object(CLONE_SETS, ws.snapshot.cloneset, body, unchanged=True)
         what = ", ".join(name for name in listed if name not in names)
-        yield Chain(
-            subject="", steps=(Step(action=action, because=f"these pods do not exist any more: {what}"),)
-        )
+        yield Chain(subject="", steps=(Step(action=action, because=f"these pods no longer exist: {what}"),))
 
 
 # Functions that the frame of all workloads calls

@@ -171,7 +171,7 @@ def _skip_pods(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
     service.
     """
     preparing = LifecycleState.PREPARING_UPDATE.value
-    message = f"{reason.message}; it has been chosen before, and stays out of service in {preparing}"
+    message = f"{reason.message}; it was chosen earlier, and stays out of service in {preparing}"
     aside = Reason(reason.code, message)
     return {pod.name: aside if pod.state == preparing else reason for pod in pods}
 

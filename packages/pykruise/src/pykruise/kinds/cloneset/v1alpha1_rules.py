@@ -91,7 +91,7 @@ async def _find_problem(name: str, namespace: str, uid: str | None, pods: PodLoo
     except KubeError as error:
         return f"the pod cannot be looked up: {error}"
     if pod is None:
-        return "there is no such pod"
+        return "the pod does not exist"
     if get_path(pod, "metadata", "deletionTimestamp"):
         return "the pod is already being deleted"
     owner = controller_of(pod)

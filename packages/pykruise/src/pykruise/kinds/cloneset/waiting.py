@@ -78,8 +78,8 @@ def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> 
         if not held:
             return Reason(Code.DELETING, message)
         if allows_none(ws.limits):
-            return limit_is_zero(UPDATE_LIMIT, f"{message}, and none that serves is")
-        remedy = "wait until more pods are available, or see what keeps them from it"
+            return limit_is_zero(UPDATE_LIMIT, f"{message}, and no serving pod is")
+        remedy = "wait until more pods are available, or find out why they are not"
         return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
 
@@ -96,7 +96,7 @@ def _reason_of_missing(
         return Reason(
             Code.SCALE_UP_LIMITED,
             f"{counted(missing, 'pod is', 'pods are')} missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
-            "see why pods are not available",
+            "find out why pods are not available",
         )
     leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
     if leaving:
@@ -104,7 +104,7 @@ def _reason_of_missing(
         return Reason(
             Code.TERMINATING,
             f"pod {pod.name} {skipped[pod.name].message}",
-            "see why it does not end, if that lasts",
+            "if that lasts, find out why it does not terminate",
         )
     return Reason(Code.CREATING, f"{counted(missing, 'pod is', 'pods are')} missing and being created")
 
@@ -124,7 +124,7 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         )
     if old and all(pod.name in skipped for pod in old):
         if allows_none(ws.limits) and any(skipped[pod.name].code == Code.LIMIT_IS_ZERO for pod in old):
-            return limit_is_zero(UPDATE_LIMIT, f"{count}, and none that serves is updated")
+            return limit_is_zero(UPDATE_LIMIT, f"{count}, and no serving pod is updated")
         name = min(pod.name for pod in old)
         foremost = min(old, key=lambda pod: (rank_of(skipped[pod.name].code), pod.name))
         first = skipped[foremost.name]
@@ -135,6 +135,6 @@ def _reason_of_updates(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) ->
         return Reason(
             Code.UPDATE_HELD,
             f"{count}; pod {name} {skipped[name].message}",
-            "take away what holds it",
+            "remove what blocks it",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

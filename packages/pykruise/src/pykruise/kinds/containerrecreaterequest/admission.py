@@ -62,7 +62,7 @@ def mutating(lookups: Lookups) -> Reviewer:
             return _refuse(request, errors)
         node = await lookups.nodes(pod["spec"]["nodeName"])
         if node is None:
-            detail = f"its node {pod['spec']['nodeName']} is not there"
+            detail = f"its node {pod['spec']['nodeName']} does not exist"
             return _refuse(request, [invalid("spec.podName", spec.pod_name, detail)])
         return AdmissionAnswer(object=filled_in(request.object, pod, node))
 
@@ -101,7 +101,7 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
         yield invalid(path, name, "the pod has ended, or is being deleted")
         return
     if not get_path(pod, "spec", "nodeName"):
-        yield invalid(path, name, "the pod is on no node")
+        yield invalid(path, name, "the pod has no node")
         return
     known, statuses = _containers_of(pod), _statuses_of(pod)
     seen: set[str] = set()

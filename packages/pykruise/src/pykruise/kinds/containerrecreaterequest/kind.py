@@ -120,22 +120,22 @@ KIND = Kind(
             *READ,
             "patch",
             "delete",
-            why="ContainerRecreateRequest: to see, mark and delete them",
+            why="ContainerRecreateRequest: to watch, mark and delete requests",
         ),
         on(
             CONTAINER_RECREATE_REQUESTS,
             "patch",
             subresource="status",
-            why="ContainerRecreateRequest: to say that they are over",
+            why="ContainerRecreateRequest: to report that requests have ended",
         ),
-        on(PODS, *READ, why="ContainerRecreateRequest: whose containers are recreated"),
+        on(PODS, *READ, why="ContainerRecreateRequest: to read the pods whose containers are recreated"),
         on(
             PODS,
             "patch",
             subresource="status",
-            why="ContainerRecreateRequest: to take pods out of service meanwhile",
+            why="ContainerRecreateRequest: to take pods out of service during a recreation",
         ),
-        on(NODES, "get", why="ContainerRecreateRequest: whether the pod's node is there"),
+        on(NODES, "get", why="ContainerRecreateRequest: to check that the pod's node exists"),
     ),
     insight=Insight(
         names=frozenset({"crr"}), containers=(), headline=_headline_of, has_observed_generation=False

@@ -125,11 +125,11 @@ def _parse_time(text: str | None) -> Instant | None:
 
 def _reason_not_started(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
-        return Reason(Code.PARALLELISM, "another request for the pod is carried out first")
+        return Reason(Code.PARALLELISM, "another request for the pod is processed first")
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
     if since < BEGINS_IN_S:
-        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has still to begin")
-    what = f"the agent of node {pod.node_name} has not begun"
+        return Reason(Code.PODS_ACTIVE, f"the agent of node {pod.node_name} has not started yet")
+    what = f"the agent of node {pod.node_name} has not started"
     return Reason(Code.NO_AGENT, what, f"start the agent on node {pod.node_name}, or bring the node back")
 
 
@@ -200,7 +200,7 @@ def _reason_unfinished(request: ReadableRequestView) -> Reason:
                 else "waits"
             )
             return Reason(Code.PODS_ACTIVE, f"container {container.name}: {what}")
-    return Reason(Code.PODS_ACTIVE, "the agent has still to say that it is done")
+    return Reason(Code.PODS_ACTIVE, "the agent has not reported the end yet")
 
 
 def _take_out_of_service(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tuple[Stage, ...]:
@@ -313,23 +313,23 @@ def _result_of(request: RequestView) -> Reason:
         return Reason(Code.JOB_FAILED, words, _AGAIN)
     wanted = len(request.spec.containers) if request.spec else 0
     if request.status.phase != "Failed" and sum(state.phase == "Succeeded" for state in states) >= wanted:
-        return Reason(Code.JOB_OVER, said or "the request is over")
+        return Reason(Code.JOB_OVER, said or "the request has ended")
     match said:
         case RequestEnding.POD_GONE:
-            return Reason(Code.NO_TARGET, said, "create a request for a pod that is there")
+            return Reason(Code.NO_TARGET, said, "create a request for an existing pod")
         case RequestEnding.NO_RESPONSE:
-            return Reason(Code.NO_AGENT, "the agent of the pod's node has not begun", _AGENT)
+            return Reason(Code.NO_AGENT, "the agent of the pod's node has not started", _AGENT)
         case RequestEnding.TOO_LATE:
             words = "its containers were not recreated within spec.activeDeadlineSeconds"
             return Reason(Code.JOB_FAILED, words, _AGAIN)
         case _:
             return Reason(
-                Code.JOB_FAILED, said or "it has ended before its containers were recreated", _AGAIN
+                Code.JOB_FAILED, said or "the pod ended before its containers were recreated", _AGAIN
             )
 
 
 _AGENT: Final = "start the agent on that node, or bring the node back; then create the request again"
-_AGAIN: Final = "see why the container does not become ready, then create the request again"
+_AGAIN: Final = "find out why the container does not become ready, then create the request again"
 
 
 # Writes

@@ -46,11 +46,11 @@ def plan_manage(ws: DaemonSetWorkingSet) -> tuple[PlanPhase, dict[str, Reason]]:
         _add_node(ws, state, result)
     for pod in ws.strays:
         if not pod.is_deleting:
-            result.going.append(Going(pod, f"its node {pod.wanted_node} is gone"))
+            result.going.append(Going(pod, f"its node {pod.wanted_node} no longer exists"))
     nodes = _limit_by_partition(ws, result.needing, result)
     for node in nodes[ws.limits.burst :]:
         result.skipped_nodes[node] = AFTER_OTHERS
-    phase = come_and_go(ws, nodes=nodes, why="runs a pod and has none", going=result.going)
+    phase = come_and_go(ws, nodes=nodes, why="should run a pod and has none", going=result.going)
     return PlanPhase(
         decided=phase.decided,
         skipped={**result.skipped, **phase.skipped},
@@ -134,7 +134,7 @@ def _backoff_reason(pod: PodView) -> Reason:
     """Return the reason that a finished pod is not replaced yet."""
     message = f"{pod.phase.lower()} again shortly after the last one; it is replaced after a delay"
     if pod.phase == "Failed":
-        return Reason(Code.BACKOFF, message, "see why its pod fails on that node")
+        return Reason(Code.BACKOFF, message, "find out why its pod fails on that node")
     return Reason(Code.BACKOFF, message, "a DaemonSet's pod must keep running: find out why it ends")
 
 
@@ -150,9 +150,9 @@ def _keep_old_and_new(ws: DaemonSetWorkingSet, running: Sequence[PodView], value
     if new is None or old is None:
         return
     if not old.is_ready:
-        value.going.append(Going(old, f"it does not serve, and {new.name} takes its place"))
+        value.going.append(Going(old, f"it does not serve, and {new.name} replaces it"))
     elif ws.is_available(new):
-        value.going.append(Going(old, f"{new.name} has taken its place"))
+        value.going.append(Going(old, f"{new.name} has replaced it"))
     else:
         value.skipped[old.name] = stays_until(new.name)
 

@@ -63,4 +63,4 @@ def _not_needed(ws: DaemonSetWorkingSet) -> str:
     if ws.limits.partition > 0:
         return ""
     at_once = resolve(given, of=desired, rounding=Rounding.UP)
-    return "all pods are updated at once" if at_once >= desired else ""
+    return "all pods are updated at the same time" if at_once >= desired else ""

@@ -182,7 +182,7 @@ def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping
 def _why_recreated(ws: DaemonSetWorkingSet, pod: PodView) -> str:
     """Return why the pod is recreated, whatever changes; empty: it depends on the change."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
-        return "it has not the readiness gate of updates in place"
+        return "it lacks the readiness gate for updates in place"
     return because_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""
 
 
@@ -242,7 +242,7 @@ def _surge(ws: DaemonSetWorkingSet, chosen: Sequence[OldAndNew]) -> PlanPhase:
             surging += 1
             skipped[old.name] = stays_until(new.name)
         else:
-            going.append(Going(old, f"{new.name} has taken its place"))
+            going.append(Going(old, f"{new.name} has replaced it"))
     room = max(ws.limits.max_surge - surging, 0)
     replaced = [*at_once, *candidates[:room]]
     skipped |= skip(replaced, NEW_POD_FIRST)

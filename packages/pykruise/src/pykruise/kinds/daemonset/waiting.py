@@ -25,7 +25,7 @@ from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strateg
 from pykruise.runtime.reasons import Reason
 
 CORRECT: Final = "correct the field"
-RECREATE: Final = "delete the pod, to have it recreated"
+RECREATE: Final = "delete the pod, so that it is recreated"
 
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
@@ -209,7 +209,7 @@ def _reason_of_nodes(ws: DaemonSetWorkingSet, skipped_nodes: Mapping[str, Reason
     if missing and all(_is_kept(skipped_nodes.get(node)) for node in missing):
         return Reason(
             Code.PARTITIONED_SCALING,
-            f"{count}; the partition keeps {ws.limits.partition} of them so",
+            f"{count}; the partition keeps {ws.limits.partition} of them without a pod",
             f"lower {_BLOCK}.partition to continue",
         )
     if missing:

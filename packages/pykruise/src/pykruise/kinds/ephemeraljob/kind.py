@@ -107,10 +107,10 @@ KIND = Kind(
     ),
     lends=(on(PODS, "patch", subresource="ephemeralcontainers"),),
     rights=(
-        on(EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to see, release and delete them"),
-        on(EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to say how far they are"),
-        on(PODS, *READ, why="EphemeralJob: the pods that it is for"),
-        on(PODS, "patch", subresource="ephemeralcontainers", why="EphemeralJob: to put containers into pods"),
+        on(EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to watch, release and delete jobs"),
+        on(EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to report the progress of jobs"),
+        on(PODS, *READ, why="EphemeralJob: to read the pods that a job selects"),
+        on(PODS, "patch", subresource="ephemeralcontainers", why="EphemeralJob: to add containers to pods"),
     ),
     insight=Insight(
         names=frozenset({"ejob"}),

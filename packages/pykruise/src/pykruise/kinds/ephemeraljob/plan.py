@@ -208,7 +208,7 @@ def _plan_after_end(
         failed = next(
             (condition for condition in job.status.conditions or () if condition.type == "JobFailed"), None
         )
-        over = Reason(Code.JOB_OVER, "the job is over")
+        over = Reason(Code.JOB_OVER, "the job has ended")
         if failed is not None and job.status.phase == "Failed":
             over = Reason(Code.JOB_FAILED, failed.message or "the job has failed")
         return Plan(
@@ -265,8 +265,8 @@ def _inject_containers(job: EphemeralJobView, pod: PodView) -> Chain:
         {"spec": {"ephemeralContainers": [_marked(container, job.uid) for container in job.containers]}},
         subresource="ephemeralcontainers",
     )
-    failed = Note(reason="CreateFailed", message=f"no containers can be put into {pod.name}", warning=True)
-    return Chain(subject=pod.name, steps=(Step(action=patch, because="the job is for it", failed=failed),))
+    failed = Note(reason="CreateFailed", message=f"no containers can be added to {pod.name}", warning=True)
+    return Chain(subject=pod.name, steps=(Step(action=patch, because="the job selects it", failed=failed),))
 
 
 def _marked(container: Mapping[str, Any], uid: str) -> Document:

@@ -44,7 +44,7 @@ def status_of(
     finished. Neither is evaluated while the job is paused.
     """
     phase = _compute_phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
-    said = [("Initialized", "Initialized", "the job has been seen")]
+    said = [("Initialized", "Initialized", "the job is accepted")]
     if not has_containers:
         said.append(("JobError", "Error", "spec.template.ephemeralContainers is empty"))
     elif phase == "Succeeded":

@@ -46,7 +46,7 @@ LONGEST_PREFIX: Final = 58
 
 _WARN_AGAIN_S: Final = 600.0
 
-_OVER: Final = Reason(Code.JOB_OVER, "the job is over")
+_OVER: Final = Reason(Code.JOB_OVER, "the job has ended")
 
 
 def plan_imagelistpulljob(snapshot: ImageListPullJobSnapshot) -> Plan:
@@ -145,9 +145,7 @@ def _label_job(job: ListJobView) -> Iterator[Chain]:
         action = patch_object(
             IMAGE_LIST_PULL_JOBS, job, {"metadata": {"labels": {keys.REVISION_LABEL: job.template_hash}}}
         )
-        yield Chain(
-            subject=job.name, steps=(Step(action=action, because="the label says which template it has"),)
-        )
+        yield Chain(subject=job.name, steps=(Step(action=action, because="the label names its template"),))
 
 
 def _create_jobs(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> Iterator[Chain]:
@@ -188,7 +186,7 @@ def _create_jobs(snapshot: ReadableImageListPullJob, images: Sequence[str]) -> I
 def _delete_job(child: PullJobView) -> Chain:
     step = Step(
         action=delete_object(IMAGE_PULL_JOBS, child),
-        because="its image is not listed any more, or it was made from another template",
+        because="its image is no longer listed, or the job was created from another template",
         done=Note(reason="Successful delete ImagePullJob", message=f"deleted ImagePullJob {child.name}"),
         failed=Note(
             reason="FailedDelete", message=f"failed to delete ImagePullJob {child.name}", warning=True
@@ -234,7 +232,7 @@ def _build_status(
             FailedImageStatus(
                 image_pull_job=own[target.name].name,
                 name=target.name,
-                message="it could not be pulled everywhere: see status.failedNodes of the ImagePullJob",
+                message="it could not be pulled on all nodes: see status.failedNodes of the ImagePullJob",
             )
             for target in targets
             if target.name in own and own[target.name].status.failed > 0
@@ -251,9 +249,9 @@ def _reason_to_wait(decision: FanOutDecision, spec: ImageListPullJobSpec) -> Rea
     if left == 0:
         return None
     if _allows_none(spec):
-        return limit_is_zero("spec.parallelism", "no node is asked")
+        return limit_is_zero("spec.parallelism", "no node pulls")
     images = counted(left, "image is", "images are")
-    return Reason(Code.IMAGE_PULLING, f"{images} not everywhere yet")
+    return Reason(Code.IMAGE_PULLING, f"{images} not on all nodes yet")
 
 
 def _allows_none(spec: ImageListPullJobSpec) -> bool:

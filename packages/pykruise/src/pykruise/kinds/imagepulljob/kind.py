@@ -45,7 +45,7 @@ KIND = Kind(
     ),
     conversion=Conversion(IMAGE_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
-    amounts=(Amount(path=("spec", "parallelism"), stops="no node is asked"),),
+    amounts=(Amount(path=("spec", "parallelism"), stops="no node pulls"),),
     settings=ImagePullJobSettings,
     reviews=Reviews(
         mutating=lambda *_: mutate_imagepulljob,
@@ -70,13 +70,18 @@ KIND = Kind(
     ),
     lends=(on(NODE_IMAGES, "patch"),),
     rights=(
-        on(IMAGE_PULL_JOBS, *READ, "patch", "delete", why="ImagePullJob: to see, hold and remove them"),
-        on(IMAGE_PULL_JOBS, "patch", subresource="status", why="ImagePullJob: to report their status"),
-        on(NODE_IMAGES, *READ, "patch", why="ImagePullJob: to ask nodes to pull"),
-        on(NAMESPACES, *READ, why="ImagePullJob: whether the namespace of copied secrets is there"),
-        on(SECRETS, *READ, *WRITE, why="ImagePullJob: to copy pull secrets to where nodes may read them"),
+        on(IMAGE_PULL_JOBS, *READ, "patch", "delete", why="ImagePullJob: to watch, hold and delete jobs"),
+        on(IMAGE_PULL_JOBS, "patch", subresource="status", why="ImagePullJob: to report the status of jobs"),
+        on(NODE_IMAGES, *READ, "patch", why="ImagePullJob: to request pulls from nodes"),
+        on(NAMESPACES, *READ, why="ImagePullJob: to check that the namespace of copied secrets exists"),
+        on(
+            SECRETS,
+            *READ,
+            *WRITE,
+            why="ImagePullJob: to copy pull secrets to the namespace that nodes may read",
+        ),
         *(
-            on(workload, "get", why="ImagePullJob: in which order pods are updated")
+            on(workload, "get", why="ImagePullJob: to read the order in which pods are updated")
             for workload in WORKLOADS.values()
         ),
     ),

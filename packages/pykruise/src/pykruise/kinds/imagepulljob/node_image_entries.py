@@ -59,7 +59,7 @@ def entry_patch(
         ),
         tags=sorted([*others, wanted], key=lambda tag: tag.tag),
     )
-    return _patch_image(node, image, before, after, f"image {image.reference} is to be there")
+    return _patch_image(node, image, before, after, f"a job requests image {image.reference}")
 
 
 def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> bool:
@@ -72,7 +72,7 @@ def secrets_patch(node: NodeImageView, image: ImageName, secrets: Sequence[Secre
     """Return the patch that adds secrets to an existing request."""
     before = node.images[image.name]
     after = msgspec.structs.replace(before, pull_secrets=_merge_secrets(before, secrets))
-    return _patch_image(node, image, before, after, "a secret is new")
+    return _patch_image(node, image, before, after, "a secret was added")
 
 
 def _patch_image(

@@ -57,9 +57,9 @@ _NOTHING: Final = "spec.selector and spec.podSelector select no node"
 _SELECT: Final = "correct the labels of nodes or pods, or create the job again with another selector"
 
 _HOLDS: Final = {
-    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node is asked"),
+    TargetHold.ZERO: limit_is_zero("spec.parallelism", "no node pulls"),
     TargetHold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
-    TargetHold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+    TargetHold.OVER: Reason(Code.JOB_OVER, "the job has ended"),
 }
 
 
@@ -185,7 +185,7 @@ def _wait_for_namespace(snapshot: ReadableImagePullJob, status: Document) -> Pla
 
 def _list_notes(secrets: SecretSync) -> Iterator[Note]:
     for name in secrets.missing:
-        message = f"secret {name} is not there: the image is pulled without it"
+        message = f"secret {name} does not exist: the image is pulled without it"
         yield Note(reason="PullSecretMissing", message=message, warning=True, again_after_s=_WARN_AGAIN_S)
 
 
@@ -227,11 +227,11 @@ def _how_it_ended(job: PullJobView, *, is_to_go: bool) -> Reason | None:
     if job.is_deleting or not job.status.completion_time:
         return None
     if not job.status.desired:
-        return Reason(Code.NOTHING_SELECTED, f"it has ended without a node: {_NOTHING}", _SELECT)
+        return Reason(Code.NOTHING_SELECTED, f"the job has ended without a node: {_NOTHING}", _SELECT)
     if job.status.failed:
         message = f"it has failed on {job.status.failed} of {counted(job.status.desired, 'node')}"
         return Reason(Code.JOB_FAILED, message)
-    return Reason(Code.JOB_OVER, "the job is over") if is_to_go else None
+    return Reason(Code.JOB_OVER, "the job has ended") if is_to_go else None
 
 
 def _list_missing(snapshot: ImagePullJobSnapshot) -> Iterator[tuple[str, Reason]]:
@@ -305,7 +305,7 @@ def _patch_finalizers(job: PullJobView, *, held: bool) -> Chain:
         {"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
         unchanged=True,
     )
-    because = "adds a finalizer" if held else "nothing is left to be undone"
+    because = "adds a finalizer" if held else "nothing remains to be undone"
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))
 
 

@@ -160,7 +160,7 @@ def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
 
 def _create_copy(source: Source, key: Key, job: PullJobView) -> Chain:
     document = source.document
-    assert document is not None, "what is not copied yet is read"
+    assert document is not None, "secrets that are not copied yet are read"
     given = document["metadata"]
     annotations = {
         name: value for name, value in (given.get("annotations") or {}).items() if name != LAST_APPLIED
@@ -193,7 +193,7 @@ def _update_copy(source: Source, copy: CopyView, job: PullJobView) -> Iterator[C
         yield Chain(subject=copy.name, steps=(_replace_content(copy, source, source.document, listed),))
     elif listed:
         body: Document = {"metadata": {"annotations": {REFERENCES: listed}}}
-        yield Chain(subject=copy.name, steps=(_patch_copy(copy, body, f"job {job.key} pulls with it, too"),))
+        yield Chain(subject=copy.name, steps=(_patch_copy(copy, body, f"job {job.key} needs it, too"),))
 
 
 def _replace_content(copy: CopyView, source: Source, document: Document, listed: str) -> Step:
@@ -207,17 +207,17 @@ def _replace_content(copy: CopyView, source: Source, document: Document, listed:
         path = "/metadata/annotations/" + REFERENCES.replace("/", "~1")
         body.append({"op": "add", "path": path, "value": listed})
     action = patch_object(SECRETS, copy, body, patch_type=PatchType.JSON, unchanged=True)
-    return Step(action=action, because=f"secret {source.key} holds something else now")
+    return Step(action=action, because=f"secret {source.key} has changed")
 
 
 def _release_copy(copy: CopyView, job: PullJobView) -> Chain:
     left = [key for key in references_of(copy) if key != job.key]
     if left:
         body: Document = {"metadata": {"annotations": {REFERENCES: _format_references(left)}}}
-        step = _patch_copy(copy, body, f"job {job.key} needs it no more")
+        step = _patch_copy(copy, body, f"job {job.key} no longer needs it")
     else:
         action = delete_object(SECRETS, copy, unchanged=True)
-        step = Step(action=action, because="no job needs it any more")
+        step = Step(action=action, because="no job needs it")
     return Chain(subject=copy.name, steps=(step,))
 
 

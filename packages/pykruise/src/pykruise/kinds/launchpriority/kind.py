@@ -83,7 +83,7 @@ KIND = Kind(
         on(
             CONFIG_MAPS,
             *("get", "create", "patch", "delete"),
-            why="containers that start one after the other: what they wait for",
+            why="containers that start sequentially: to watch what they wait for",
         ),
     ),
     pods=STEPS,

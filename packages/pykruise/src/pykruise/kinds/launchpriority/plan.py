@@ -26,7 +26,7 @@ from pykruise.runtime.plan import Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 FAILED: Final = Note(
-    reason="FailedContainerLaunch", message="the next containers cannot be let start", warning=True
+    reason="FailedContainerLaunch", message="the next containers cannot be started", warning=True
 )
 
 

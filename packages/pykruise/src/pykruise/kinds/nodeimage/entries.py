@@ -44,7 +44,7 @@ def kept_images(snapshot: NodeImageSnapshot) -> Kept:
             if (kept := _keep_entry(ImageName(name, tag.tag), tag, snapshot, look_again, reasons)) is not None
         ]
         if not tags:
-            reasons.append(f"nothing wants image {name} any more")
+            reasons.append(f"no job requests image {name}")
             continue
         tags.sort(key=lambda tag: tag.tag)
         named = list(image.pull_secrets or ())
@@ -52,7 +52,7 @@ def kept_images(snapshot: NodeImageSnapshot) -> Kept:
         if tags == image.tags and secrets == named:
             images[name] = image
             continue
-        reasons.append("a secret is gone" if secrets != named else "its tags are put in order")
+        reasons.append("a secret was removed" if secrets != named else "its tags are sorted")
         images[name] = msgspec.structs.replace(image, tags=tags, pull_secrets=secrets or None)
     return Kept(images=images, look_again=look_again, because=reasons[0] if reasons else "")
 
@@ -61,11 +61,11 @@ def _keep_entry(
     image: ImageName, entry: TagSpec, snapshot: NodeImageSnapshot, look_again: list[float], reasons: list[str]
 ) -> TagSpec | None:
     if not entry.created_at:
-        reasons.append(f"{image.reference} does not say since when it is asked for")
+        reasons.append(f"{image.reference} has no time of its request")
         return None
     owners = [ref for ref in entry.owner_references or () if _is_owner(ref, image, snapshot)]
     if entry.owner_references and not owners:
-        reasons.append(f"its jobs want {image.reference} no more")
+        reasons.append(f"its jobs no longer request {image.reference}")
         return None
     left = _time_left(image, entry, snapshot)
     if left is not None and not any(_is_running(ref, snapshot) for ref in owners):
@@ -74,7 +74,7 @@ def _keep_entry(
             return None
         look_again.append(left)
     if len(owners) < len(entry.owner_references or ()):
-        reasons.append(f"a job wants {image.reference} no more")
+        reasons.append(f"a job no longer requests {image.reference}")
         return msgspec.structs.replace(entry, owner_references=owners)
     return entry
 

@@ -16,7 +16,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
         status.get(name, 0) for name in ("desired", "succeeded", "failed", "pulling", "waiting")
     )
     images = counted(desired, "image")
-    return f"of {images} {succeeded} pulled, {failed} failed, {pulling + waiting} under way"
+    return f"{succeeded} of {images} pulled, {failed} failed, {pulling + waiting} under way"
 
 
 INSIGHT: Final = Insight(containers=(), headline=headline_of, has_observed_generation=False)

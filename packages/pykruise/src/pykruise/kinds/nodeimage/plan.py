@@ -76,13 +76,13 @@ def _create_object(snapshot: NodeImageSnapshot, node: NodeView) -> Plan:
     body = {"apiVersion": NODE_IMAGES.api_version, "kind": NODE_IMAGES.kind, "metadata": metadata, "spec": {}}
     step = Step(
         action=Create(resource=NODE_IMAGES, key=Key("", name), body=body),
-        because="the node is ready and has none",
+        because="the node is ready and has no NodeImage",
     )
     return Plan(stages=(_one_step(name, step),))
 
 
 def _delete_object(view: NodeImageView) -> Plan:
-    step = Step(action=delete_object(NODE_IMAGES, view), because="its node is gone")
+    step = Step(action=delete_object(NODE_IMAGES, view), because="its node no longer exists")
     return Plan(stages=(_one_step(view.name, step),))
 
 
@@ -132,7 +132,9 @@ def _plan_status(snapshot: NodeImageSnapshot, kept: Kept) -> Plan:
         )
         if patch is not None:
             because = (
-                "its agent is silent" if result.silent else "it has results that are no longer requested"
+                "its agent does not answer"
+                if result.silent
+                else "it has results that are no longer requested"
             )
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))

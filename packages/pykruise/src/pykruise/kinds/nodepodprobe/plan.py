@@ -96,12 +96,12 @@ def _create_object(view: NodeProbesView) -> Plan:
         "spec": {},
     }
     action = Create(resource=NODE_POD_PROBES, key=Key("", view.name), body=body)
-    return Plan(stages=(_one_step(view.name, action, "the node is ready and has none"),))
+    return Plan(stages=(_one_step(view.name, action, "the node is ready and has no NodePodProbe"),))
 
 
 def _delete_object(view: NodeProbesView) -> Plan:
     action = delete_object(NODE_POD_PROBES, view)
-    return Plan(stages=(_one_step(view.name, action, "its node is gone"),))
+    return Plan(stages=(_one_step(view.name, action, "its node no longer exists"),))
 
 
 def _one_step(name: str, action: Action, because: str) -> Stage:
@@ -214,7 +214,7 @@ def _describe_conflict(conflict: MarkConflict) -> Reason:
         Code.CONFLICT,
         f"condition {loser.probe.pod_condition_type} shows a probe of PodProbeMarker {winner.marker},"
         f" and not that of {loser.marker}",
-        "give them condition types of their own",
+        "give each probe its own condition type",
     )
 
 

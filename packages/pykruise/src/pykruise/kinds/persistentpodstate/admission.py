@@ -52,7 +52,9 @@ async def _validate(
         is_supported = reader is None or await reader.is_supported(kind)
         others = await reader.states(request.namespace) if reader is not None else ()
     except (WhiteListError, KubeError) as error:
-        return _make_refusal(name, [_make_internal_error(f"what it depends on cannot be read: {error}")])
+        return _make_refusal(
+            name, [_make_internal_error(f"the objects that it refers to cannot be read: {error}")]
+        )
     errors = errors_of(spec, name=name, others=others, is_supported=is_supported, old=old)
     return _make_refusal(name, errors) if errors else ALLOWED
 

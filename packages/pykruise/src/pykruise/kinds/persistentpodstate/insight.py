@@ -32,7 +32,7 @@ def bindings_of(state: Document) -> Iterator[Binding]:
                 pod=pod,
                 node=str(record.get("nodeName") or ""),
                 labels=labels,
-                remedy=f"take {', '.join(sorted(labels))} out of {where}, then delete the pod",
+                remedy=f"remove {', '.join(sorted(labels))} from {where}, then delete the pod",
             )
 
 

@@ -68,15 +68,15 @@ KIND = Kind(
     lends=(on(PODS, "create"),),
     rights=(
         *RIGHTS,
-        on(PERSISTENT_POD_STATES, *WRITE, why="PersistentPodState: those that workloads ask for"),
+        on(PERSISTENT_POD_STATES, *WRITE, why="PersistentPodState: to create those that workloads request"),
         on(
             PERSISTENT_POD_STATES,
             "patch",
             subresource="status",
-            why="PersistentPodState: to record where pods are",
+            why="PersistentPodState: to record the nodes of pods",
         ),
         *(
-            on(views.resource, *READ, why="PersistentPodState: whose pods are remembered")
+            on(views.resource, *READ, why="PersistentPodState: to read the workloads of recorded pods")
             for views in WORKLOAD_VIEWS.values()
         ),
     ),

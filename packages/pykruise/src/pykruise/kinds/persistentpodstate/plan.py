@@ -62,7 +62,7 @@ def plan_state(snapshot: StateSnapshot) -> Plan:
     workload = snapshot.workload
     if workload is None or workload.is_deleting:
         ref = snapshot.state.spec.target_ref
-        what = f"{ref.kind} {ref.name} is not there, or is being deleted"
+        what = f"{ref.kind} {ref.name} does not exist, or is being deleted"
         reason = Reason(Code.NO_TARGET, what, "create it")
         return Plan(
             stages=stages,
@@ -82,7 +82,7 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
     readable = [pod for pod in snapshot.pods if pod.name not in snapshot.unread]
     records, unknown = recorded(state, readable, snapshot.nodes, snapshot.annotations)
     skipped: dict[str, Reason] = {
-        **{name: Reason(Code.NODE_LOST, "its node is not known") for name in unknown},
+        **{name: Reason(Code.NODE_LOST, "its node is unknown") for name in unknown},
         **{name: Reason(Code.NOT_READ, "its annotations could not be read") for name in snapshot.unread},
         **{
             pod.name: blocker_of(pod, None, now=snapshot.now, correction=OF_THE_WORKLOAD) or _NOT_YET
@@ -103,7 +103,7 @@ def _plan_records(snapshot: ReadablePersistentPodState, workload: RecordedWorklo
         active = {pod.name for pod in snapshot.pods}
         records, odd = kept(records, workload, start=snapshot.start, active=active)
         for name in odd:
-            skipped.setdefault(name, Reason(Code.OTHER, "its name says no ordinal; the record stays"))
+            skipped.setdefault(name, Reason(Code.OTHER, "its name has no ordinal; the record stays"))
     records, left_out = fitting_records(records, state.records)
     for name in left_out:
         skipped[name] = _TOO_MANY
@@ -160,7 +160,7 @@ def _subject_of(workload: RecordedWorkload) -> Subject:
 def _make_conflict_note(workload: RecordedWorkload) -> Note:
     return Note(
         reason="PersistentPodStateNotGenerated",
-        message=f"PersistentPodState {workload.name} exists, and is not this workload's; it stays unchanged",
+        message=f"PersistentPodState {workload.name} exists, and does not belong to this workload; it stays unchanged",
         warning=True,
         about=_subject_of(workload),
         again_after_s=WARN_AGAIN_S,
@@ -220,7 +220,7 @@ def _make_creation(workload: RecordedWorkload) -> Step:
         "spec": wanted_spec(workload),
     }
     action = Create(resource=PERSISTENT_POD_STATES, key=Key(workload.namespace, workload.name), body=body)
-    return _make_step(action, workload, verb="Create", because="its workload asks for it")
+    return _make_step(action, workload, verb="Create", because="its workload requests it")
 
 
 def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
@@ -238,9 +238,9 @@ def _changes(state: StateView, workload: RecordedWorkload) -> list[Step]:
     if not changed:
         return []
     action = patch_object(PERSISTENT_POD_STATES, state, {"spec": changed}, unchanged=True)
-    return [_make_step(action, workload, verb="Update", because="its workload asks for something else")]
+    return [_make_step(action, workload, verb="Update", because="its workload requests another spec")]
 
 
 def _make_deletion(state: StateView, workload: RecordedWorkload) -> Step:
     action = delete_object(PERSISTENT_POD_STATES, state)
-    return _make_step(action, workload, verb="Delete", because="its workload does not ask for it any more")
+    return _make_step(action, workload, verb="Delete", because="its workload no longer requests it")

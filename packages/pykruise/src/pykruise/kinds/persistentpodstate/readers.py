@@ -30,13 +30,13 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KIN
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 RIGHTS: tuple[Right, ...] = (
-    on(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to see them"),
+    on(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to watch them"),
     on(
         CONFIG_MAPS,
         *READ,
         names=(CONFIGURATION,),
         in_namespace=True,
-        why="PersistentPodState: whose pods are remembered besides",
+        why="PersistentPodState: to read the other kinds whose pods are recorded",
     ),
 )
 """RBAC rules of both admission and controller. An administrator must allow kinds on the white list separately."""

@@ -36,9 +36,7 @@ def errors_of(
     """
     causes = [*_target_errors(spec, is_supported=is_supported)]
     if spec.required_persistent_topology is None and not spec.preferred_persistent_topology:
-        text = (
-            "requiredPersistentTopology or preferredPersistentTopology must say which labels of nodes count"
-        )
+        text = "requiredPersistentTopology or preferredPersistentTopology must name labels of nodes"
         causes.append(invalid("spec", "", text))
     stored = partial(_key_errors, old) if old is not None else tuple
     causes += without_stored([*_key_errors(spec)], stored)
@@ -53,7 +51,7 @@ def _target_errors(spec: PersistentPodStateSpec, *, is_supported: bool) -> Itera
         yield invalid(_TARGET, "", "apiVersion, kind and name must not be empty")
     yield from check_segment(ref.name, f"{_TARGET}.name")
     if not is_supported:
-        detail = "only pods of StatefulSets, and of kinds on the white list, can be remembered"
+        detail = "only pods of StatefulSets, and of kinds on the white list, can be recorded"
         yield invalid(_TARGET, f"{ref.api_version} {ref.kind}", detail)
 
 
@@ -88,7 +86,7 @@ def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[Sta
     target = (group_kind(spec.target_ref.api_version, spec.target_ref.kind), spec.target_ref.name)
     for other in sorted(others, key=lambda state: state.name):
         if other.name != name and other.target == target:
-            text = f"PersistentPodState {other.name} is about the same workload"
+            text = f"PersistentPodState {other.name} names the same workload"
             yield invalid(_TARGET, spec.target_ref.name, text)
             return
 

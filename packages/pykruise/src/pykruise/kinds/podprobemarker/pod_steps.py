@@ -66,5 +66,7 @@ STEPS: Final = PodSteps(
         cached=lambda place: CachedObjects(place.client(), MARKER_VIEWS, clock=place.clock, rng=place.rng),
     ),
     selects=PodSelection(views=MARKER_VIEWS, pods=_selections_of),
-    rights=(on(POD_PROBE_MARKERS, *READ, why="PodProbeMarker: to tell virtual nodes what to check"),),
+    rights=(
+        on(POD_PROBE_MARKERS, *READ, why="PodProbeMarker: to write the probes of pods on virtual nodes"),
+    ),
 )

@@ -48,7 +48,7 @@ def errors_of(
 
 def _selector_errors(selector: Mapping[str, Any] | None) -> Iterator[Cause]:
     if not selector or not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        yield invalid("spec.selector", selector or {}, "must select something")
+        yield invalid("spec.selector", selector or {}, "must not be empty")
         return
     yield from check_selector(selector, "spec.selector")
 
@@ -134,7 +134,7 @@ def _action_errors(
         yield from check_port(action.port, f"{path}.port")
         return
     if action.host:
-        yield invalid(f"{path}.host", action.host, "must not be set: the pod itself is asked")
+        yield invalid(f"{path}.host", action.host, "must not be set: the agent probes the pod itself")
     yield from check_port(action.port, f"{path}.port")
     if isinstance(action, HttpGetAction):
         yield from _http_errors(action, path)

@@ -74,24 +74,24 @@ KIND = Kind(
     rights=(
         *STEPS.rights,
         *(
-            on(resource, *READ, why="PodUnavailableBudget: whose pods are guarded")
+            on(resource, *READ, why="PodUnavailableBudget: to read the workloads of covered pods")
             for resource in TARGET_RESOURCES.values()
         ),
         Right(
             group="*",
             resource="*/scale",
             verbs=("get",),
-            why="PodUnavailableBudget: how many pods a workload of another kind wants",
+            why="PodUnavailableBudget: to read the replicas of workloads of other kinds",
         ),
         on(
             CONFIG_MAPS,
             *READ,
             names=(CONFIGURATION,),
             in_namespace=True,
-            why="PodUnavailableBudget: which other kinds say how many pods they want",
+            why="PodUnavailableBudget: to read the white list of other kinds",
         ),
-        on(PODS, "get", why="PodUnavailableBudget: whether a pod is gone"),
-        on(PODS, "patch", why="PodUnavailableBudget: to tie pods to their budget"),
+        on(PODS, "get", why="PodUnavailableBudget: to check whether a pod still exists"),
+        on(PODS, "patch", why="PodUnavailableBudget: to assign pods to their budget"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

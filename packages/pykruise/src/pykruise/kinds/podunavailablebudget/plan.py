@@ -64,7 +64,9 @@ def _find_waiting_reason(snapshot: BudgetSnapshot) -> Reason | None:
     """Reason of pods that do not serve and use up the budget, or of a budget that protects nothing."""
     if snapshot.is_target_missing and snapshot.budget.target is not None:
         kind, name = snapshot.budget.target
-        return Reason(Code.NO_TARGET, f"{kind.kind} {name} is not there: it protects nothing", _NO_TARGET)
+        return Reason(
+            Code.NO_TARGET, f"{kind.kind} {name} does not exist: the budget protects nothing", _NO_TARGET
+        )
     down = (pod for pod in snapshot.pods if not pod.is_serving)
     obstacles = blockers_of(down, None, now=snapshot.now, correction=OF_THE_WORKLOAD)
     return waiting_for_repeated(obstacles)
@@ -92,7 +94,7 @@ def _make_marks(snapshot: BudgetSnapshot) -> Iterator[Chain]:
         text = budget_name_of(pod)
         if text == name or text in snapshot.others:
             continue
-        because = f"its PodUnavailableBudget {text} is not there any more" if text else "it names no budget"
+        because = f"its PodUnavailableBudget {text} no longer exists" if text else "it names no budget"
         yield pod_chain(pod, _make_mark(pod, name, because))
 
 
@@ -106,7 +108,7 @@ def _find_pods_of_others(snapshot: BudgetSnapshot) -> Iterator[tuple[str, Reason
     for pod in snapshot.pods:
         result = budget_name_of(pod)
         if result in snapshot.others:
-            text = f"PodUnavailableBudget {result} protects some of its pods, and is the only one asked about them"
+            text = f"PodUnavailableBudget {result} protects some of its pods, and only that budget is checked"
             yield pod.name, Reason(Code.OTHER_BUDGET, text)
 
 

@@ -188,7 +188,7 @@ class BudgetGuard:
                     return None
                 return await self._decide_refusal(request, *result, self._budgeting)
         except (KubeError, UnsettledError, TimeoutError) as error:
-            text = str(error) or f"the PodUnavailableBudget could not be asked within {ANSWER_S:g} s"
+            text = str(error) or f"the PodUnavailableBudget could not be checked within {ANSWER_S:g} s"
             # A client that drains a node gives up at any answer except 429.
             raise StepError(text, code=429 if request.subresource == "eviction" else 500) from error
 
@@ -313,16 +313,16 @@ STEPS: Final = PodSteps(
         views=BUDGET_VIEWS, pods=_select_covered_pods, announces=("selector", "targetRef"), opens="validating"
     ),
     rights=(
-        on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to see them"),
+        on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to watch budgets"),
         on(
             POD_UNAVAILABLE_BUDGETS,
             "patch",
             subresource="status",
-            why="PodUnavailableBudget: to spend of them",
+            why="PodUnavailableBudget: to record disruptions in budgets",
         ),
-        on(PODS, "get", why="PodUnavailableBudget: which pod is evicted"),
+        on(PODS, "get", why="PodUnavailableBudget: to read the pod that is evicted"),
         *(
-            on(TARGET_RESOURCES[kind], "get", why="PodUnavailableBudget: the Deployment of a pod")
+            on(TARGET_RESOURCES[kind], "get", why="PodUnavailableBudget: to find the Deployment of a pod")
             for kind in (REPLICA_SET, DEPLOYMENT)
         ),
     ),

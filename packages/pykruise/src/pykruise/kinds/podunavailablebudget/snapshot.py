@@ -285,7 +285,10 @@ async def _read_uncached(
             return _read_listed(await reader.read(*where, version=version), uid)
         except ForbiddenError:
             _log.info(
-                "%s %s of the white list may not be read; its scale may say how many pods it wants", kind, key
+                "%s %s of the white list may not be read; grant the right to read its "
+                "scale, which may hold the number of its pods",
+                kind,
+                key,
             )
     # The scale is read first: generated roles allow it for every kind, and it contains the desired number.
     scale = await reader.read_scale(*where, version=version)

@@ -47,7 +47,7 @@ def desired_available(budget: BudgetView, *, total: int) -> int:
         return max(total - _resolve(budget.max_unavailable, "maxUnavailable", of=total), 0)
     if budget.min_available is not None:
         return _resolve(budget.min_available, "minAvailable", of=total)
-    raise BudgetAmountError("spec: neither maxUnavailable nor minAvailable is there")
+    raise BudgetAmountError("spec: neither maxUnavailable nor minAvailable is set")
 
 
 def _resolve(value: int | str, field: str, *, of: int) -> int:

@@ -154,7 +154,7 @@ def _conflict_errors(
 
 
 def _describe_conflict(name: str) -> str:
-    return f"PodUnavailableBudget {name} is about the same pods"
+    return f"PodUnavailableBudget {name} covers the same pods"
 
 
 _Term = tuple[str, frozenset[str]]

@@ -62,5 +62,5 @@ async def _try_creation(resource: Document, trial: Trial) -> Cause | None:
     except ForbiddenError as error:
         return forbidden(RESOURCE, str(error))
     except KubeError as error:
-        return internal_error(RESOURCE, f"whether it could be created is unknown: {error}")
+        return internal_error(RESOURCE, f"the dry run of its creation failed: {error}")
     return None

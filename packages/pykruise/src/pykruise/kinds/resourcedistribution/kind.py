@@ -57,7 +57,7 @@ KIND = Kind(
                 resource,
                 "create",
                 in_namespace=True,
-                why="ResourceDistribution: whether a resource could be created (dry run)",
+                why="ResourceDistribution: to check that a resource could be created (dry run)",
             )
             for resource in (SECRETS, CONFIG_MAPS)
         ),
@@ -80,7 +80,7 @@ KIND = Kind(
         _STORED,
     ),
     rights=(
-        on(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to see them"),
+        on(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to watch them"),
         on(
             RESOURCE_DISTRIBUTIONS,
             "patch",
@@ -94,9 +94,9 @@ KIND = Kind(
             subresource="finalizers",
             why="ResourceDistribution: to own copies",
         ),
-        on(NAMESPACES, *READ, why="ResourceDistribution: which namespaces there are"),
+        on(NAMESPACES, *READ, why="ResourceDistribution: to watch namespaces"),
         *(
-            on(resource, *READ, *WRITE, why="ResourceDistribution: the copies")
+            on(resource, *READ, *WRITE, why="ResourceDistribution: to read and write copies")
             for resource in DISTRIBUTED.values()
         ),
     ),

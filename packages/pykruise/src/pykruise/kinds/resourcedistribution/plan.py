@@ -131,8 +131,8 @@ def _distribute(name: str, snapshot: ReadableResourceDistribution, verdicts: _Ve
     view, copy = snapshot.distribution, snapshot.copies.get(name)
     namespace = snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting:
-        what = "is not there" if namespace is None else "is being deleted"
-        remedy = "" if namespace is None else "leave it out, or create it again when it is gone"
+        what = "does not exist" if namespace is None else "is being deleted"
+        remedy = "" if namespace is None else "leave it out, or create it again when it has been deleted"
         verdicts.fail(
             NAMESPACE_NOT_EXISTS, name, Reason(Code.NO_NAMESPACE, f"namespace {name} {what}", remedy)
         )
@@ -185,7 +185,7 @@ def _clean_up(name: str, snapshot: ReadableResourceDistribution, verdicts: _Verd
         or _is_held(name, DELETE_FAILED, snapshot, verdicts)
     ):
         return
-    why = "copies are never kept there" if name in NEVER else "the namespace is not a target"
+    why = "this namespace never gets copies" if name in NEVER else "the namespace is not a target"
     step = Step(
         action=Delete(resource=DISTRIBUTED[view.kind], key=Key(name, copy.name), uid=copy.uid),
         because=why,
@@ -245,7 +245,7 @@ def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None
             uid=copy.uid,
             resource_version=str(copy.resource_version),
         ),
-        because="the copy holds something else",
+        because="the copy has changed",
         failed=Note(
             reason="UpdateResourceFailed", message=f"failed to update the copy in {namespace}", warning=True
         ),

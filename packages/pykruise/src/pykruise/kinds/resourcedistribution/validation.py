@@ -32,7 +32,7 @@ def errors_of(
     if not spec.resource:
         return [*causes, invalid_shown(RESOURCE, '""', "empty resource is not allowed")]
     if not _is_an_object(spec.resource):
-        return [*causes, internal_error(RESOURCE, "apiVersion and kind say which resource it is")]
+        return [*causes, internal_error(RESOURCE, "apiVersion and kind are required")]
     selector = get_path(doc, "spec", "targets", "namespaceSelector", default=None)
     return [*causes, *_resource_errors(spec.resource, old), *_target_errors(spec.targets, selector)]
 

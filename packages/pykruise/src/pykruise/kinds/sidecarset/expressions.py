@@ -56,7 +56,7 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
     value = _Parser(text, variable, amount).result()
     quantity = _as_quantity(value)
     if quantity.nano < 0:
-        raise ResourceExpressionError(f"comes to {quantity}, and must not be negative")
+        raise ResourceExpressionError(f"evaluates to {quantity}, and must not be negative")
     return quantity
 
 
@@ -78,7 +78,7 @@ class _Parser:
     def result(self) -> _Value:
         value = self._parse_expression()
         if self._next.kind != "end":
-            raise ResourceExpressionError(f"does not go on with {self._next.text!r}")
+            raise ResourceExpressionError(f"has the unexpected {self._next.text!r}")
         return value
 
     @property

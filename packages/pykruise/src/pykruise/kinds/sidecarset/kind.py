@@ -97,7 +97,7 @@ KIND = Kind(
     versions=two_versions(SidecarSet, SidecarSetV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
     amounts=(
-        Amount(path=("spec", "updateStrategy", "maxUnavailable"), stops="no pod that serves is upgraded"),
+        Amount(path=("spec", "updateStrategy", "maxUnavailable"), stops="no serving pod is upgraded"),
         Amount(path=("spec", "updateStrategy", "partition")),
     ),
     settings=SidecarSetSettings,
@@ -127,7 +127,7 @@ KIND = Kind(
     ),
     rights=(
         *workload_rights(SIDECAR_SETS),
-        on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
+        on(NAMESPACES, *READ, why="SidecarSet: to read the labels of namespaces"),
     ),
     insight=Insight(
         containers=("spec", "containers"),

@@ -49,7 +49,7 @@ PAUSED: Final = Reason(
     "updateStrategy.paused: upgrades are stopped",
     "resume: set spec.updateStrategy.paused to false",
 )
-HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades of other pods are over")
+HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades of other pods have ended")
 BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
 
 AGAIN_S: Final = 300.0
@@ -84,7 +84,7 @@ def _plan_hold(snapshot: ReadableSidecarSet, refusal: UpgradeRefusal, revision: 
     reason, status = refusal.reason, status_of(snapshot, revision)
     note = Note(
         reason="FailedUpgradeSidecar",
-        message=f"{refusal.about}: {reason.message}; tried again within {LAST_RETRY_S:g} s",
+        message=f"{refusal.about}: {reason.message}; retried within {LAST_RETRY_S:g} s",
         warning=True,
         again_after_s=AGAIN_S,
         same_as=reason.code,
@@ -181,7 +181,7 @@ def _make_reset_stage(snapshot: ReadableSidecarSet, pods: Sequence[ManagedPod]) 
             done=Note(reason="ResetContainerSucceed", message=f"{what} is idle again", about=subject),
             failed=Note(
                 reason="ResetContainerFailed",
-                message=f"{what} cannot be made idle",
+                message=f"{what} cannot become idle",
                 warning=True,
                 about=subject,
             ),
@@ -204,7 +204,7 @@ def _upgrade_pods(snapshot: ReadableSidecarSet, revision: StoredRevision, chosen
         step = Step(
             action=_make_patch(pod, body),
             because=f"sidecars upgraded to revision {revision.name}"
-            + ("" if pod.is_ready else "; the pod is not ready, so it costs nothing"),
+            + ("" if pod.is_ready else "; the pod is not ready, so it does not count against maxUnavailable"),
         )
         chains.append(Chain(subject=pod.label, steps=(step,)))
     if chosen.stuck:

@@ -27,10 +27,15 @@ from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 RIGHTS: tuple[Right, ...] = (
-    on(SIDECAR_SETS, *READ, why="SidecarSet: to put sidecars into pods"),
-    on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
-    on(CONTROLLER_REVISIONS, *READ, why="SidecarSet: to inject revisions of before"),
-    on(CONFIG_MAPS, "get", in_namespace=True, why="SidecarSet: which annotations of pods may be changed"),
+    on(SIDECAR_SETS, *READ, why="SidecarSet: to inject sidecars into pods"),
+    on(NAMESPACES, *READ, why="SidecarSet: to read the labels of namespaces"),
+    on(CONTROLLER_REVISIONS, *READ, why="SidecarSet: to inject older revisions"),
+    on(
+        CONFIG_MAPS,
+        "get",
+        in_namespace=True,
+        why="SidecarSet: to read the annotations of pods that it may change",
+    ),
 )
 """RBAC rules for these reads."""
 
@@ -109,7 +114,7 @@ class CachedSidecars:
         """Reasons why pods cannot be injected yet."""
         if not self.objects.is_installed or (self.objects.cache.synced and self._namespaces.synced):
             return ()
-        return ("SidecarSets and namespaces have not been read yet",)
+        return ("SidecarSets and namespaces are not cached yet",)
 
     async def run(self) -> None:
         """Keep the caches up to date until cancelled."""

@@ -136,7 +136,7 @@ def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
     try:
         compile_pattern(pattern)
     except PatternError as error:
-        yield invalid(f"{field}.targetContainersNameRegex", pattern, f"is no regular expression: {error}")
+        yield invalid(f"{field}.targetContainersNameRegex", pattern, f"is not a regular expression: {error}")
     texts = policy.get("resourcesExpr") or {}
     if texts.get("limits") is None and texts.get("requests") is None:
         yield invalid(f"{field}.resourcesExpr", "", "limits or requests must be given")

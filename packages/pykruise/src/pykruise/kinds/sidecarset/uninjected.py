@@ -38,7 +38,7 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
     canary = next((name for name in snapshot.canaries if name in listed), "")
     if canary:
         return Reason(
-            Code.CANARY, f"it has the sidecars of canary {canary}, which takes this one's place", ""
+            Code.CANARY, f"it has the sidecars of canary {canary}, which replaces this SidecarSet", ""
         )
     if view.name in listed:
         return Reason(Code.NOT_INJECTED, "it lists this SidecarSet, but lacks containers of it", _RECREATE)
@@ -46,11 +46,11 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
     label, value = _NOT_REVIEWED_LABEL
     if namespace in never or selected.namespace_labels.get(label) == value:
         remedy = (
-            "put it into another namespace"
+            "move it to another namespace"
             if namespace in never
-            else f"take the label {label}={value} off the namespace"
+            else f"remove the label {label}={value} from the namespace"
         )
-        return Reason(Code.NOT_INJECTED, "webhooks are not asked about pods of its namespace", remedy)
+        return Reason(Code.NOT_INJECTED, "API servers do not send reviews of pods in its namespace", remedy)
     created_at = selected.pod.created_at
     if created_at is not None and created_at < view.created_at:
         words = "it is older than this SidecarSet, and sidecars are injected when a pod is created"
@@ -58,7 +58,7 @@ def _reason(selected: SelectedPod, snapshot: SidecarSetSnapshot) -> Reason:
     if view.is_injection_paused:
         return Reason(Code.INJECTION_PAUSED, "it was created while injection is paused", "")
     words = (
-        "it was created without its sidecars: injection was paused, webhooks were not asked, "
-        "or its labels were others then"
+        "it was created without its sidecars: injection was paused, the webhooks were not called, "
+        "or it had other labels then"
     )
     return Reason(Code.NOT_INJECTED, words, _RECREATE)

@@ -24,9 +24,7 @@ from pykruise.runtime.reasons import Reason
 
 _STRATEGY: Final = "spec.updateStrategy"
 
-NOT_SELECTED: Final = Reason(
-    Code.NOT_SELECTED, "its labels are not those that updateStrategy.selector selects"
-)
+NOT_SELECTED: Final = Reason(Code.NOT_SELECTED, "updateStrategy.selector does not match its labels")
 NOT_IN_PLACE: Final = Reason(
     Code.NOT_IN_PLACE,
     "cannot be upgraded in place: more than images changed since it was injected",
@@ -39,7 +37,7 @@ BY_PARTITION: Final = Reason(
     Code.PARTITION, "the partition keeps it at its revision", f"lower {_STRATEGY}.partition to continue"
 )
 BY_BUDGET: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
-BY_ZERO: Final = limit_is_zero(f"{_STRATEGY}.maxUnavailable", "it serves, and no pod that serves is upgraded")
+BY_ZERO: Final = limit_is_zero(f"{_STRATEGY}.maxUnavailable", "it serves, and no serving pod is upgraded")
 
 EVERY_VALUE: Final = "*"
 ALL: Final = "100%"

@@ -55,5 +55,5 @@ KIND = Kind(
         plan=plan_termination,
         is_current=is_same_object,
     ),
-    rights=(on(REQUESTS, *READ, "create", why="sidecars of jobs: to end them"),),
+    rights=(on(REQUESTS, *READ, "create", why="sidecars of jobs: to stop them"),),
 )

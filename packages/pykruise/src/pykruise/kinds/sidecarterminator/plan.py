@@ -64,7 +64,7 @@ def plan_termination(snapshot: SidecarTerminatorSnapshot) -> Plan:
     if not is_interesting(pod):
         return Plan()
     if node is None:
-        reason = Reason(Code.NODE_LOST, f"its node {pod.node_name} is not known")
+        reason = Reason(Code.NODE_LOST, f"its node {pod.node_name} is unknown")
         return Plan(requeue_after_s=RETRY_S, skipped={pod.name: reason})
     groups = groups_of(pod, is_virtual=node.is_virtual)
     steps = _replace_images(snapshot, running(pod, groups.by_image))
@@ -108,7 +108,7 @@ def _replace_images(snapshot: SidecarTerminatorSnapshot, containers: Sequence[Co
     return [
         Step(
             action=_patch_pod(snapshot.pod, {"spec": {"containers": images}}),
-            because="main containers are done; on a virtual node sidecars end by another image",
+            because="the main containers have ended; on a virtual node another image ends the sidecars",
             done=note,
         )
     ]
@@ -129,7 +129,7 @@ def _set_final_phase(snapshot: SidecarTerminatorSnapshot) -> list[Step]:
     return [
         Step(
             action=_patch_pod(pod, body, subresource="status"),
-            because=f"main containers are done and how its sidecars end does not count: {phase}",
+            because=f"the main containers have ended, and the exit codes of sidecars do not count: {phase}",
         )
     ]
 
@@ -160,7 +160,7 @@ def _kill(snapshot: SidecarTerminatorSnapshot, containers: Sequence[ContainerFac
     return [
         Step(
             action=Create(resource=REQUESTS, key=Key(pod.namespace, name), body=body),
-            because=f"main containers are done; {_join_names(containers)} still runs",
+            because=f"the main containers have ended; {_join_names(containers)} still runs",
             done=Note(reason=EVENT, message=message),
             failed=Note(
                 reason=EVENT, message=f"failed to terminate sidecar {_join_names(containers)}", warning=True

@@ -74,7 +74,7 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
     try:
         result = await classes()
     except KubeError as error:
-        return [invalid(FIELD, "", f"storage classes cannot be looked up: {error}")]
+        return [invalid(FIELD, "", f"storage classes cannot be read: {error}")]
     by_name = {entry["metadata"]["name"]: entry for entry in result}
     errors: list[Cause] = []
     for template in templates:
@@ -83,7 +83,7 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
         chosen = by_name.get(name) if name is not None else _find_default_class(result)
         if chosen is None:
             if name:
-                errors.append(invalid(f"{field}.storageClassName", name, "there is no such storage class"))
+                errors.append(invalid(f"{field}.storageClassName", name, "the storage class does not exist"))
         elif chosen.get("allowVolumeExpansion") is False:
             problem = f"storage class {chosen['metadata']['name']} does not let volumes grow"
             errors.append(forbidden(f"{field}.resources.requests.storage", problem))

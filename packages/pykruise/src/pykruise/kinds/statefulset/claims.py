@@ -29,7 +29,7 @@ from pykruise.runtime.actions import Create, patch_object
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
-USES_CLAIM: Final = "see what still uses the claim, if that lasts"
+USES_CLAIM: Final = "if that lasts, find out what still uses the claim"
 
 _POD: Final = "Pod"
 

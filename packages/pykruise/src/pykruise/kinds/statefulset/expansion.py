@@ -121,8 +121,8 @@ class Growth:
             if claim.storage_class:
                 storage_class = self._ws.snapshot.storage_classes.get(claim.storage_class)
                 if storage_class is None or not storage_class.allows_expansion:
-                    return f"claim {claim.name} cannot grow: storage class {claim.storage_class} " + (
-                        "is not there" if storage_class is None else "does not set allowVolumeExpansion"
+                    return f"claim {claim.name} cannot be expanded: storage class {claim.storage_class} " + (
+                        "does not exist" if storage_class is None else "does not set allowVolumeExpansion"
                     )
         return ""
 
@@ -142,7 +142,7 @@ def _expand_claim(ws: StatefulSetWorkingSet, template: ClaimTemplate, claim: Cla
     }
     return Step(
         action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, body),
-        because=f"its template {template.name} asks for more",
-        done=Note(reason="SuccessfulResize", message=f"let claim {claim.name} grow"),
-        failed=Note(reason="FailedResize", message=f"failed to let claim {claim.name} grow", warning=True),
+        because=f"its template {template.name} requests more",
+        done=Note(reason="SuccessfulResize", message=f"expanded claim {claim.name}"),
+        failed=Note(reason="FailedResize", message=f"failed to expand claim {claim.name}", warning=True),
     )

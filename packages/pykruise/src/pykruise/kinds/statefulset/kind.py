@@ -198,7 +198,7 @@ KIND = Kind(
     lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(
         *workload_rights(ADVANCED_STATEFUL_SETS),
-        on(STORAGE_CLASSES, *READ, why="StatefulSet: whether volumes of claims can grow"),
+        on(STORAGE_CLASSES, *READ, why="StatefulSet: to check whether volumes of claims can grow"),
         on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"),
     ),
     insight=INSIGHT,

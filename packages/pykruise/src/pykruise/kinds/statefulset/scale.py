@@ -186,7 +186,7 @@ def _why_surplus_waits(ws: StatefulSetWorkingSet, pod: PodView) -> Reason | None
     if pod.name == ws.first_unhealthy:
         return None
     message = f"surplus, but not available, and pod {ws.first_unhealthy} is not healthy either"
-    return Reason(Code.TURN, message, "see why that pod is not healthy")
+    return Reason(Code.TURN, message, "find out why that pod is not healthy")
 
 
 # Parallel
@@ -218,7 +218,9 @@ def _parallel(ws: StatefulSetWorkingSet) -> Scale:
 
 def _limit_note(ws: StatefulSetWorkingSet) -> Note:
     limit = ws.limits.scale_max_unavailable
-    message = f"more pods are missing than scaleStrategy.maxUnavailable ({limit}) lets be made at once"
+    message = (
+        f"more pods are missing than scaleStrategy.maxUnavailable ({limit}) allows to create at the same time"
+    )
     return Note(reason="ScaleUpLimited", message=message, again_after_s=LOOK_AGAIN_S)
 
 
@@ -357,6 +359,6 @@ def _why_not_available(ws: StatefulSetWorkingSet, pod: PodView) -> Reason:
     if reason := under_way or why_waiting(pod, ws.spec.lifecycle):
         return reason
     if pod.is_ready:
-        message = f"has to be ready for {ws.limits.min_ready_seconds} s before the next pod's turn"
+        message = f"must be ready for {ws.limits.min_ready_seconds} s before the next pod is created"
         return Reason(Code.MIN_READY_SECONDS, message)
-    return Reason(Code.NOT_READY, "is not ready; the others wait for it", "see why the pod is not ready")
+    return Reason(Code.NOT_READY, "is not ready; the others wait for it", "find out why the pod is not ready")

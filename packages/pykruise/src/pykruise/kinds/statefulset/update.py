@@ -50,10 +50,10 @@ BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps it at its revi
 SPECIFIED: Final = Reason(
     Code.SPECIFIED,
     "specified for deletion, but maxUnavailable is used up",
-    "wait until more pods are available, or see what keeps them from it",
+    "wait until more pods are available, or find out why they are not",
 )
 CLAIMS_GROW: Final = Reason(
-    Code.CLAIMS, "waits until its claims have grown", "see the events of the claims, if that lasts"
+    Code.CLAIMS, "waits until its claims have grown", "if that lasts, read the events of the claims"
 )
 FILE_SYSTEM_GROWS: Final = Reason(Code.CLAIMS, "waits until the file system of its claims has grown")
 COMES_BACK: Final = Reason(Code.TURN, "is returning from PreparingDelete")

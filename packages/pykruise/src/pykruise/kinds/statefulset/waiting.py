@@ -102,7 +102,7 @@ def _reason_of_outdated(ws: StatefulSetWorkingSet, stuck: list[tuple[PodView, Re
     return Reason(
         first.code,
         f"pod {pod.name} {first.message}, and OrderedReady updates no pod before it is available",
-        f"{first.remedy}; if the newest template has done that, delete the pod",
+        f"{first.remedy}; if the newest template causes this, delete the pod",
     )
 
 
@@ -124,7 +124,7 @@ def _reason_of_missing(
         return Reason(
             code,
             f"pod {held.name} {skipped[held.name].message}{finalizers}",
-            "see what keeps it, if that lasts",
+            "if that lasts, find out what blocks it",
         )
     if scale.exhausted:
         limit = ws.limits.scale_max_unavailable
@@ -132,7 +132,7 @@ def _reason_of_missing(
             Code.SCALE_UP_LIMITED,
             f"{counted(len(missing), 'pod is', 'pods are')} missing, and"
             f" scaleStrategy.maxUnavailable ({limit}) is used up",
-            "see why pods are not available, if that lasts",
+            "if that lasts, find out why pods are not available",
         )
     if all(slot.pod is not None and slot.pod.is_deleting for slot in missing):
         return Reason(Code.DEPARTING, f"pod {missing[0].name} {TERMINATES.message}")
@@ -148,7 +148,7 @@ def _reason_of_surplus(ws: StatefulSetWorkingSet, skipped: Mapping[str, Reason])
     return Reason(
         Code.DELETING,
         f"{counted(len(ws.surplus), 'pod is', 'pods are')} surplus{why}",
-        "see what keeps it, if that lasts" if why else "",
+        "if that lasts, find out what blocks it" if why else "",
     )
 
 
@@ -161,8 +161,8 @@ def _reason_of_growth(ws: StatefulSetWorkingSet, growth: Growth) -> Reason | Non
     others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
     return Reason(
         Code.CLAIMS_GROW,
-        f"claims of pod {names[0]}{others} have not the size yet that they ask for",
-        "see the events of the claims, if that lasts",
+        f"claims of pod {names[0]}{others} do not have the requested size yet",
+        "if that lasts, read the events of the claims",
     )
 
 

@@ -65,7 +65,7 @@ def _build_versions(schema_of: SpecSchema) -> tuple[Version, ...]:
 
 
 _DISABLES_REUSE: Final[Document] = {
-    "description": "Whether a pod that is created again gets new PVCs instead of those of the pod before.",
+    "description": "Whether a recreated pod gets new PVCs instead of those of the previous pod.",
     "type": "boolean",
 }
 
@@ -148,10 +148,10 @@ KIND = Kind(
     rights=(
         *workload_rights(UNITED_DEPLOYMENTS),
         *(
-            on(resource, *READ, *WRITE, why="UnitedDeployment: the workloads of its subsets")
+            on(resource, *READ, *WRITE, why="UnitedDeployment: to own the workloads of its subsets")
             for resource in TEMPLATES.values()
         ),
-        on(REPLICA_SETS, *READ, why="UnitedDeployment: which pods are whose"),
+        on(REPLICA_SETS, *READ, why="UnitedDeployment: to find the workload of a pod"),
     ),
     insight=INSIGHT,
     shown=SHOWN,

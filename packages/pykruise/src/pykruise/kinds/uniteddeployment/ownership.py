@@ -52,7 +52,7 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
         elif not workload.subset:
             notes.append(_note_missing_subset(workload))
         elif workload.template != united.template:
-            unwanted.append((workload, "the template makes another kind"))
+            unwanted.append((workload, "the template creates another kind"))
         elif workload.subset in workloads:
             unwanted.append(
                 (workload, f"subset {workload.subset} has {workloads[workload.subset].name}, which is older")
@@ -60,7 +60,7 @@ def ownership_of(snapshot: ReadableUnitedDeployment) -> WorkloadOwnership:
         else:
             workloads[workload.subset] = workload
             if workload.subset not in wanted:
-                unwanted.append((workload, f"there is no subset {workload.subset} any more"))
+                unwanted.append((workload, f"subset {workload.subset} no longer exists"))
     adopted: dict[str, SubsetWorkload] = {}
     for orphan in snapshot.orphans:
         is_free = orphan.subset in wanted and orphan.subset not in workloads and orphan.subset not in adopted
@@ -99,7 +99,7 @@ def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
         _set_owners(
             workload,
             [ref for ref in workload.owners if ref.get("uid") != uid],
-            "the selector does not match it any more",
+            "the selector no longer matches it",
         )
         for workload, uid in workloads
     ]

@@ -186,7 +186,7 @@ def _store_closed_first(ws: UnitedDeploymentWorkingSet, status: UnitedDeployment
         wanted={**wanted, "conditions": None},
     )
     if patch is not None:
-        step = Step(action=patch, because="which subsets find nodes has changed")
+        step = Step(action=patch, because="the schedulability of subsets has changed")
         chain = Chain(subject=ws.united.name, steps=(step,))
         yield Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,))
 
@@ -303,7 +303,7 @@ def _find_waiting(
     if reserved:
         message = (
             f"{counted(reserved, 'pod finds no node and is', 'pods find no node and are')} kept in reserve;"
-            " others stand in for them"
+            " other subsets replace them"
         )
         return Reason(Code.IN_RESERVE, message)
     if status.current_revision != status.updated_revision:

@@ -167,7 +167,7 @@ def _pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if policy and policy != "Always":
         yield not_supported(f"{path}.restartPolicy", policy, ["Always"])
     if pod.get("activeDeadlineSeconds") is not None:
-        yield forbidden(f"{path}.activeDeadlineSeconds", "pods of the workload are to run for ever")
+        yield forbidden(f"{path}.activeDeadlineSeconds", "pods of the workload must not have a deadline")
 
 
 # ── replicas of the subsets ──────────────────────────────────────────────

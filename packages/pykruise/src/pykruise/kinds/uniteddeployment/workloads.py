@@ -206,7 +206,7 @@ def _find_wait(conditions: tuple[_Condition, ...], name: str) -> Reason | None:
     return None
 
 
-_SEE: Final = "wait until its workload is mended"
+_SEE: Final = "wait until its workload is repaired"
 
 
 def _find_controller(owners: tuple[Document, ...]) -> ControllerView | None:

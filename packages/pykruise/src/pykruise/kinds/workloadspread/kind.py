@@ -50,7 +50,12 @@ _COLUMNS = (
         '.spec.scheduleStrategy.type[?(@ == "Adaptive")]',
         description="Whether pods move to another subset when they find no node.",
     ),
-    Column("Spread", "string", ".status.spread", description="Pods in each subset, and how many it takes."),
+    Column(
+        "Spread",
+        "string",
+        ".status.spread",
+        description="Pods in each subset, and the maximum of the subset.",
+    ),
     Column("Age", "date", ".metadata.creationTimestamp"),
 )
 

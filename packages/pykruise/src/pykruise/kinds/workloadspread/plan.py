@@ -69,7 +69,7 @@ def _find_waiting(snapshot: SpreadSnapshot) -> Reason | None:
     """Return the reason to wait: the workload does not exist, a patch makes invalid pods, or pods find no node."""
     target = snapshot.spread.target
     if target is not None and not snapshot.is_there:
-        return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} is not there", _NO_TARGET)
+        return Reason(Code.NO_TARGET, f"{target[0].kind} {target[1]} does not exist", _NO_TARGET)
     if snapshot.patch_errors:
         subset, error = snapshot.patch_errors[0]
         return Reason(Code.PATCH, f"{error.field}: {error.message}", corrected_patch(subset))
@@ -117,7 +117,7 @@ def _build_mark_step(pod: PodView, adoption: Adoption | None, cost: int | None) 
     annotations: dict[str, Any] = dict(adoption.annotations) if adoption is not None else {}
     because: list[str] = []
     if adoption is not None:
-        because.append(f"it was there before and fits subset {adoption.subset}")
+        because.append(f"it is older than the WorkloadSpread and fits subset {adoption.subset}")
         if adoption.labels:
             metadata["labels"] = dict(adoption.labels)
     if cost is not None:

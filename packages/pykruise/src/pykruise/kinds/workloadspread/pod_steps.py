@@ -102,7 +102,7 @@ def _limit_waiting(spreading: Spreading, namespace: str) -> Iterator[None]:
             yield
     except FullError as error:
         raise StepError(
-            f"too many pods wait for their place in a WorkloadSpread: {error}", code=429
+            f"too many pods wait for their slot in a WorkloadSpread: {error}", code=429
         ) from error
 
 
@@ -114,7 +114,7 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
         case "CREATE", "eviction":
             pod = await spreading.reader.pod(request.namespace, request.name)
             if pod is None:
-                raise StepError(f"pod {request.namespace}/{request.name} is not there")
+                raise StepError(f"pod {request.namespace}/{request.name} does not exist")
             return pod
     return None
 

@@ -45,25 +45,25 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 RIGHTS: tuple[Right, ...] = (
-    on(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to see them"),
-    on(WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to note places of pods"),
+    on(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to watch them"),
+    on(WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to record the slots of pods"),
     *(
-        on(resource, *READ, why="WorkloadSpread: whose pods are spread")
+        on(resource, *READ, why="WorkloadSpread: to read the workloads whose pods are spread")
         for resource in TARGET_RESOURCES.values()
     ),
     Right(
         group="*",
         resource="*/scale",
         verbs=("get",),
-        why="WorkloadSpread: how many pods a workload on the white list wants",
+        why="WorkloadSpread: to read the replicas of workloads on the white list",
     ),
-    on(PODS, "get", why="WorkloadSpread: which pod is evicted"),
+    on(PODS, "get", why="WorkloadSpread: to read the pod that is evicted"),
     on(
         CONFIG_MAPS,
         *READ,
         names=(CONFIGURATION,),
         in_namespace=True,
-        why="WorkloadSpread: which other kinds are spread",
+        why="WorkloadSpread: to read the white list of other kinds",
     ),
 )
 """Rights that both admission and controller need. An administrator must grant the rights for kinds on the white list.

@@ -202,7 +202,7 @@ def _entry(
             continue
         until = parse_time(leaving[pod.name]) + DELETION_S
         if until <= snapshot.now:
-            tally.tell("DeletePodFailed", f"pod {pod.name} was to be deleted and is still there")
+            tally.tell("DeletePodFailed", f"pod {pod.name} was expected to be deleted and still exists")
             continue
         deleting[pod.name] = leaving[pod.name]
         tally.due.append(until)
@@ -294,7 +294,7 @@ def _compute_condition(
     if until > snapshot.now:
         tally.due.append(until)
         return before
-    tally.tell("RecoverSchedulable", f"subset {name} is tried again", warning=False)
+    tally.tell("RecoverSchedulable", f"subset {name} is used again", warning=False)
     return _build_condition(before, "True", SUFFICIENT, snapshot.now)
 
 

@@ -69,8 +69,8 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
             yield from subsets.get(subset, ())
 
 
-GOES_FIRST: Final = "nothing has to be done: it is deleted first at the next scale-down"
-PLACED_ANEW: Final = f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, to have them placed"
+GOES_FIRST: Final = "no action is needed: it is deleted first at the next scale-down"
+PLACED_ANEW: Final = f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, so that they are placed"
 
 
 IS_SURPLUS: Final = Reason(
@@ -97,7 +97,7 @@ def grouped(snapshot: SpreadSnapshot) -> Grouped:
             subsets.setdefault(noted, []).append(pod)
         else:
             subsets.setdefault(NOWHERE, []).append(pod)
-            message = f"its subset {noted} is not there any more"
+            message = f"its subset {noted} no longer exists"
             unassigned[pod.name] = Reason(Code.NO_SUBSET, message, PLACED_ANEW)
     # Pods with the annotation count first: they stay in their subsets, whatever fits the others.
     free = {version: _count_free(version, snapshot, subsets) for version, subsets in versions.items()}
@@ -159,10 +159,10 @@ def _choose_subset(pod: PodView, snapshot: SpreadSnapshot, free: Mapping[str, in
         return Reason(Code.NO_SUBSET, "it is on no node yet; its node will determine the subset")
     document = snapshot.documents.get(pod.uid)
     if document is None:
-        return Reason(Code.NO_SUBSET, "it is checked shortly")
+        return Reason(Code.NO_SUBSET, "it is checked soon")
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
-        return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is not known")
+        return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is unknown")
     subsets = snapshot.spread.subsets
     best = _choose_fittest(document, node, [subset for subset in subsets if free[subset.name] > 0])
     if best is None and snapshot.spread.is_older_than_it(pod):

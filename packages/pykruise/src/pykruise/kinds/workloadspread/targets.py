@@ -51,14 +51,14 @@ _LONGEST_INDEX: Final = 9
 def _take_step(here: Any, segment: str, walked: str) -> Any:
     if isinstance(here, dict):
         if segment not in here:
-            raise PathError(f"{walked}: is not there")
+            raise PathError(f"{walked}: does not exist")
         return here[segment]
     if isinstance(here, list):
         is_index = len(segment) <= _LONGEST_INDEX and segment.isascii() and segment.isdecimal()
         if not is_index or int(segment) >= len(here):
             raise PathError(f"{walked}: is not an index of a list of {len(here)}")
         return here[int(segment)]
-    raise PathError(f"{walked}: what is above it is neither an object nor a list")
+    raise PathError(f"{walked}: its parent is neither an object nor a list")
 
 
 def replicas_of(

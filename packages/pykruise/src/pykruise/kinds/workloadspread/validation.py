@@ -112,7 +112,7 @@ def _target_errors(
     for name, other in around.others.items():  # rule 6
         if other == target:
             yield invalid(
-                TARGET, _format_target(spec), f"WorkloadSpread {name} spreads this workload already"
+                TARGET, _format_target(spec), f"WorkloadSpread {name} already spreads this workload"
             )
             return
 
@@ -205,10 +205,12 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     if strategy.adaptive is None:
         return
     if strategy.type != ADAPTIVE:
-        yield invalid(f"{path}.type", strategy.type, "must be Adaptive where adaptive is given")
+        yield invalid(f"{path}.type", strategy.type, "must be Adaptive when adaptive is set")
     count = len(spec.subsets)
     if count > 1 and spec.subsets[-1].max_replicas is not None:
-        detail = "the last subset must have no maxReplicas: pods that find no node anywhere else go there"
+        detail = (
+            "the last subset must have no maxReplicas: it takes the pods that find no node in other subsets"
+        )
         yield invalid(f"{path}.adaptive", msgspec.to_builtins(strategy.adaptive), detail)
     seconds = strategy.adaptive.reschedule_critical_seconds
     most = WINDOW_S // (count - 1) if count > 1 else _INT32_MAX

@@ -28,11 +28,11 @@ async def check_rights(live: Live) -> Sequence[Finding]:
             for text in result
         ]
     except ForbiddenError as error:
-        return [unknown("rbac", f"cannot be asked: {error}", "run doctor as a cluster admin")]
+        return [unknown("rbac", f"permissions cannot be checked: {error}", "run doctor as a cluster admin")]
     if missing:
         unique = list(dict.fromkeys(missing))
         return [fault("rbac", f"{ACCOUNT} may not {text}", APPLY) for text in unique]
-    return [fine("rbac", f"{ACCOUNT} may do all that it has to")]
+    return [fine("rbac", f"{ACCOUNT} has all required permissions")]
 
 
 async def _missing(live: Live, right: Right) -> list[str]:

@@ -35,7 +35,7 @@ def budget_findings(
         *(finding for finding in doubled if finding.level != FindingLevel.OK),
     ]
     count = len(unavailable)
-    nothing = f"nothing is wrong with {count} PodUnavailableBudget{'s' * (count != 1)}"
+    nothing = f"no problem with {count} PodUnavailableBudget{'s' * (count != 1)}"
     return [
         *(findings or [fine("budgets", nothing)]),
         *(finding for finding in doubled if finding.level == FindingLevel.OK),
@@ -49,7 +49,7 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
             continue  # without a status; other checks report why
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
-            what = f"PodUnavailableBudget {_name(budget)} is about no pod"
+            what = f"PodUnavailableBudget {_name(budget)} covers no pod"
             yield warning("budgets", what, "correct its selector or targetRef, or delete it")
         elif desired == 0:
             what = f"PodUnavailableBudget {_name(budget)} allows everything: 0 of {counted(total, 'pod')} must serve"
@@ -91,14 +91,16 @@ def _find_doubled(
         elif own and named:
             is_closed = (namespace, named) in closed or _is_closed(own[0])
             names = f"PodDisruptionBudget {own[0]['metadata']['name']} and PodUnavailableBudget {named}"
-            what = f"are of {names} of {namespace}, both must allow an eviction"
-            what += ", and one allows none, ever" if is_closed else ""
+            what = f"are covered by {names} of {namespace}, and both must allow an eviction"
+            what += ", and one of the two never allows a disruption" if is_closed else ""
             two.setdefault((is_closed, what), []).append(name)
     for (is_blocked, what), some in two.items():
         more = f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""
         text = f"pods {', '.join(some[:SHOWN])}{more} {what}"
         yield (
-            warning("budgets", text, "have one budget for each pod") if is_blocked else fine("budgets", text)
+            warning("budgets", text, "cover each pod with one budget")
+            if is_blocked
+            else fine("budgets", text)
         )
 
 

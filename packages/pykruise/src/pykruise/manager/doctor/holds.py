@@ -33,11 +33,9 @@ async def check_holds(live: Live) -> Sequence[Finding]:
         if held := sorted(holds_of(text), key=lambda hold: -hold[1]):
             what = ", ".join(f"{scope} for {left_s:.0f} s" for scope, left_s in held[:_SHOWN])
             more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
-            fix = (
-                "find what answers with 429 or 503: an admission webhook of that resource, or a load balancer"
-            )
+            fix = "find out what responds with 429 or 503: an admission webhook of that resource, or a load balancer"
             findings.append(warning("requests", f"{name} holds back {what}{more}", fix))
-    return findings or [fine("requests", "no manager holds requests back")]
+    return findings or [fine("requests", "no manager delays its requests")]
 
 
 def holds_of(text: str) -> Iterator[tuple[str, float]]:

@@ -28,7 +28,10 @@ async def check_images(live: Live) -> Sequence[Finding]:
     home = settings.secrets_namespace
     findings: list[Finding] = []
     if await live.get(NAMESPACES, "", home) is None:
-        what = f"namespace {home}, where pull secrets are copied to, is not there: ImagePullJobs with secrets wait"
+        what = (
+            f"namespace {home}, the destination of copied pull secrets, does not "
+            "exist: ImagePullJobs with secrets wait"
+        )
         findings.append(warning("images", what, APPLY))
     try:
         node_images = await live.list(NODE_IMAGES)
@@ -50,11 +53,13 @@ def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -
     )
     findings: list[Finding] = []
     if silent:
-        what = f"the agent does not answer on {_join_names(silent)}: no image is pulled ahead there"
+        what = f"the agent does not answer on {_join_names(silent)}: no image is pulled ahead on these nodes"
         findings.append(warning("images", what, "check that kruise-daemon runs there, and read its log"))
     if node_images and bare:
-        what = f"there is no NodeImage for {_join_names(bare)}: ImagePullJobs do not count them"
-        findings.append(warning("images", what, "nodes get one when they have been ready for half a minute"))
+        what = f"there is no NodeImage for {_join_names(bare)}: ImagePullJobs ignore these nodes"
+        findings.append(
+            warning("images", what, "the manager creates one when a node has been ready for half a minute")
+        )
     return findings
 
 

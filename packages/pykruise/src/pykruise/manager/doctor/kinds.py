@@ -77,7 +77,9 @@ def _check_stanza(name: str, crd: Document, namespace: str) -> list[Finding]:
     config = get_path(conversion, "webhook", "clientConfig", default={})
     if not config.get("caBundle"):
         what = f"{name} names no authority for its conversion webhook: reading the other version fails"
-        return [fault("conversion", what, "start a manager: it fills it in; its log tells why it does not")]
+        return [
+            fault("conversion", what, "start a manager: it fills in the authority, or its log has the error")
+        ]
     service = config.get("service")
     if service and (service.get("namespace"), service.get("name")) != (namespace, SERVICE):
         where = f"{service.get('namespace')}/{service.get('name')}"
@@ -93,16 +95,16 @@ async def _try_conversion(live: Live) -> list[Finding]:
     try:
         await live.client.create(resource, live.namespace, trial_cloneset(resource), dry_run=True)
     except ForbiddenError as error:
-        return [unknown("conversion", f"cannot be tried: {error}")]
+        return [unknown("conversion", f"the dry run failed: {error}")]
     except InternalError as error:
         if "conversion webhook" in str(error):
             what = f"the conversion webhook does not answer: {error}"
-            return [fault("conversion", what, "look at the findings of service, certificate and manager")]
-        return [unknown("conversion", f"cannot be tried, admission is in the way: {error}")]
+            return [fault("conversion", what, "see the findings of service, certificate and manager")]
+        return [unknown("conversion", f"the dry run failed, admission refuses the dry run: {error}")]
     except InvalidError as error:
         return [warning("conversion", f"a plain CloneSet of {resource.version} is refused: {error}", APPLY)]
     except (ApiError, KubeError) as error:
-        return [unknown("conversion", f"cannot be tried: {error}")]
+        return [unknown("conversion", f"the dry run failed: {error}")]
     return [fine("conversion", f"{resource.version} is converted")]
 
 

@@ -16,7 +16,7 @@ SHOWN = 3
 async def check_injection(live: Live) -> Sequence[Finding]:
     """Check that pods of OpenKruise's workloads have the readiness gate that in-place updates need."""
     if not (await live.gates())["PodWebhook"]:
-        return [fine("pods", "PodWebhook is off: pods are not admitted")]
+        return [fine("pods", "PodWebhook is off: pods do not pass the webhooks")]
     result = await live.list(PODS)
     own = [pod for pod in result if _is_ours(pod) and not pod["metadata"].get("deletionTimestamp")]
     missed = [pod for pod in own if not _has_gate(pod)]

@@ -25,7 +25,7 @@ async def check_slots(live: Live) -> Sequence[Finding]:
     """Check that every slot has a manager."""
     lease = await live.get(LEASES, live.namespace, NAME)
     if not is_shared(lease):
-        return [fine("slots", "one manager does all the work")]
+        return [fine("slots", "one manager works on all objects")]
     slots = await asyncio.gather(
         *(live.get(LEASES, live.namespace, slot_lease(NAME, slot)) for slot in range(SLOTS))
     )
@@ -46,11 +46,11 @@ def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None)
     free = by_holder.pop("", [])
     shown = "; ".join(f"{holder}: {_join_slots(slots)}" for holder, slots in sorted(by_holder.items()))
     if not by_holder:
-        return [fault("slots", "no slot has a manager: no controller runs", "look at the managers' logs")]
+        return [fault("slots", "no slot has a manager: no controller runs", "read the managers' logs")]
     findings = [fine("slots", shown)]
     if free:
-        what = f"slots without a manager: {_join_slots(free)}; nothing is done for their objects"
-        fix = "they move within 20 s; if they stay free, look at the log of the leader"
+        what = f"slots without a manager: {_join_slots(free)}; no manager works on their objects"
+        fix = "managers take free slots within 20 s; if they stay free, read the log of the leader"
         findings.append(warning("slots", what, fix) if len(free) <= 2 else fault("slots", what, fix))
     return findings
 

@@ -78,7 +78,7 @@ async def check_service(live: Live) -> Sequence[Finding]:
     slices = await live.list(ENDPOINT_SLICES, live.namespace, label_selector=label)
     ready = ready_addresses(slices)
     if not ready:
-        what = f"no pod that is ready is behind Service {name}: every write to OpenKruise's kinds is refused"
+        what = f"Service {name} has no ready pod: every write to OpenKruise's kinds is refused"
         return [fault("service", what, f"see the finding of manager; {LOG.format(namespace=live.namespace)}")]
     return [fine("service", f"{counted(ready, 'pod is', 'pods are')} behind {name}")]
 
@@ -86,24 +86,24 @@ async def check_service(live: Live) -> Sequence[Finding]:
 async def check_certificate(live: Live) -> Sequence[Finding]:
     """Check that the pair in the Secret is valid, lasts long enough, and covers the Service's name."""
     if await _is_by_url(live):
-        return [fine("certificate", "webhooks are registered by URL, the manager keeps its own files")]
+        return [fine("certificate", "webhooks are registered by URL, the manager uses its own files")]
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     name = f"{live.namespace}/{settings.secret}"
     if secret is None:
-        fix = f"start a manager: it makes one; else {LOG.format(namespace=live.namespace)}"
+        fix = f"start a manager, which creates one; otherwise {LOG.format(namespace=live.namespace)}"
         return [fault("certificate", f"there is no Secret {name}", fix)]
     stored = certificates_in(secret)
     host = f"{settings.service}.{live.namespace}.svc"
     problem = problem_with(stored, host=host, now=live.clock(), lasting_s=0.0)
-    fix = f"delete it, and the manager makes a new one: kubectl -n {live.namespace} delete secret {settings.secret}"
+    fix = f"delete it, and the manager creates a new one: kubectl -n {live.namespace} delete secret {settings.secret}"
     if problem:
         return [fault("certificate", f"Secret {name}: {problem}", fix)]
     if soon := problem_with(stored, host=host, now=live.clock(), lasting_s=WEEK_S):
         renew_days = read_renew_before(settings.renew_before) / 86400
         what = f"Secret {name}: {soon}, and it should have been renewed {counted(round(renew_days), 'day')} before"
         return [warning("certificate", what, fix)]
-    return [fine("certificate", f"{name} fits {host}")]
+    return [fine("certificate", f"{name} is valid for {host}")]
 
 
 async def check_configurations(live: Live) -> Sequence[Finding]:
@@ -124,7 +124,7 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
         configurations = await live.get(resource, "", name)
         if configurations is None:
             findings.append(
-                fault("webhooks", f"{name} does not exist: nothing is defaulted or checked", APPLY)
+                fault("webhooks", f"{name} does not exist: objects get no defaults and no validation", APPLY)
             )
             continue
         for entry in configurations.get("webhooks") or ():
@@ -160,9 +160,9 @@ async def _check_conditions(live: Live, name: str, conditions: Document) -> list
     if {path: written[path] for path in due} in (due, widest_conditions(rules)):
         return []
     names = ", ".join(sorted(f"{kind.resource.kind}s" for kind in selecting))
-    what = f"by {name} API servers do not ask about all pods that objects select ({names})"
+    what = f"with {name} API servers do not send reviews of all pods that objects select ({names})"
     log = LOG.format(namespace=live.namespace)
-    return [fault("webhooks", what, f"start a manager: it puts that right within a second; else {log}")]
+    return [fault("webhooks", what, f"start a manager, which corrects this within a second; otherwise {log}")]
 
 
 def _check_entry(
@@ -184,13 +184,13 @@ def _check_entry(
     bundle = _bundle_of(config)
     if not bundle:
         what = f"{name} names no authority: the API server refuses the manager's certificate"
-        findings.append(fault("webhooks", what, f"start a manager: it fills it in; else {log}"))
+        findings.append(fault("webhooks", what, f"start a manager, which fills it in; otherwise {log}"))
     elif problem := _problem_of(bundle):
         findings.append(
             fault("webhooks", f"the authority of {name} {problem}", f"restart the manager; {log}")
         )
     elif service and authority and not shares_authority(bundle, authority):
-        what = f"{name} believes another authority than the one that signed the manager's certificate"
+        what = f"{name} trusts another authority than the one that signed the manager's certificate"
         findings.append(fault("webhooks", what, f"restart the manager; {log}"))
     for where, labels in namespaces.items():
         if _guards_pods(entry) and _is_selected(entry, labels) and entry.get("failurePolicy") == "Fail":
@@ -246,20 +246,20 @@ async def check_admission(live: Live) -> Sequence[Finding]:
             )
         ]
     except KubeError as error:
-        return [unknown("admission", f"cannot be tried: {error}")]
+        return [unknown("admission", f"the dry run failed: {error}")]
     return [fine("admission", "a CloneSet passes the webhooks (dry run)")]
 
 
 def _fix_of(error: str, namespace: str) -> str:
     log = LOG.format(namespace=namespace)
     causes = (
-        ("x509", f"certificate and CA bundle do not fit; restart the manager; {log}"),
-        ("certificate", f"certificate and CA bundle do not fit; restart the manager; {log}"),
+        ("x509", f"the certificate does not match the CA bundle; restart the manager; {log}"),
+        ("certificate", f"the certificate does not match the CA bundle; restart the manager; {log}"),
         ("no endpoints", "no manager is ready; see the finding of manager"),
         ("not found", f"the Service is missing; {APPLY}"),
         ("refused", "the manager does not listen; see the finding of manager"),
-        ("deadline", "the API server does not reach the manager: look at network policies and firewalls"),
-        ("timeout", "the API server does not reach the manager: look at network policies and firewalls"),
+        ("deadline", "the API server does not reach the manager: check network policies and firewalls"),
+        ("timeout", "the API server does not reach the manager: check network policies and firewalls"),
         ("no such host", "the API server cannot resolve the Service; WEBHOOK_HOST registers by URL instead"),
     )
     return next((fix for word, fix in causes if word in error), log)

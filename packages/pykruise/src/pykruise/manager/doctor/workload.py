@@ -43,7 +43,8 @@ async def check_cluster(live: Live) -> Sequence[Finding]:
         return [warning("cluster", what, fix)]
     if not has_admission_policies(f"{version[0]}.{version[1]}"):
         what = (
-            f"Kubernetes {text} has no ValidatingAdmissionPolicy: nothing keeps an agent to its own node, so one whose"
+            f"Kubernetes {text} has no ValidatingAdmissionPolicy: nothing restricts "
+            "an agent to its own node, so one whose"
             " node is taken over can write of others"
         )
         return [warning("cluster", what, f"upgrade the cluster to {POLICIES_SINCE} or newer")]
@@ -61,7 +62,7 @@ async def check_namespace(live: Live) -> Sequence[Finding]:
         pairs = " ".join(f"{key}={value}" for key, value in missing.items())
         what = f"{live.namespace} lacks the label {pairs}: its own pods would wait for its own webhooks"
         return [fault("namespace", what, f"kubectl label namespace {live.namespace} {pairs} --overwrite")]
-    return [fine("namespace", f"{live.namespace} is left alone by pod webhooks")]
+    return [fine("namespace", f"{live.namespace} is excluded from pod webhooks")]
 
 
 async def check_manager(live: Live) -> Sequence[Finding]:
@@ -69,7 +70,7 @@ async def check_manager(live: Live) -> Sequence[Finding]:
     deployment = await live.deployment()
     name = f"{live.namespace}/{MANAGER}"
     if deployment is None:
-        what = f"there is no Deployment {name}; a manager outside the cluster cannot be seen from here"
+        what = f"there is no Deployment {name}; a manager outside the cluster cannot be examined from here"
         return [warning("manager", what, APPLY)]
     if place := annotations_of(deployment).get(RUNS_IN):
         return [fine("manager", f"it runs in {place}, and not in a pod")]
@@ -105,14 +106,16 @@ async def check_gates(live: Live) -> Sequence[Finding]:
             fault("gates", f"the manager refuses its flags: {error}", "correct the args of its Deployment")
         ]
     gates = settings.gates
-    findings = [warning("gates", note, "set the gates to what you want") for note in gates.notes]
+    findings = [
+        warning("gates", note, "set the gates to the values that you require") for note in gates.notes
+    ]
     if gates["InPlaceWorkloadVerticalScaling"] and not has_resize(await live.path("/api/v1")):
         what = "InPlaceWorkloadVerticalScaling is on, but the API server has no pods/resize"
         fix = "switch the gate off, or upgrade to Kubernetes 1.33 (1.32: InPlacePodVerticalScaling)"
         findings.append(fault("gates", what, fix))
     if gates["KruiseDaemon"]:
         findings += _daemon_findings(await live.get(DAEMON_SETS, live.namespace, DAEMON), live.namespace)
-    return findings or [fine("gates", str(gates) or "all as they are by default")]
+    return findings or [fine("gates", str(gates) or "all gates have their defaults")]
 
 
 def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
@@ -134,10 +137,8 @@ async def check_lease(live: Live) -> Sequence[Finding]:
     lease = await live.get(LEASES, live.namespace, "kruise-manager")
     name = f"{live.namespace}/kruise-manager"
     if lease is None:
-        what = f"there is no lease {name}: no manager has ever led here"
-        return [
-            fault("lease", what, "look at the manager's log; a replica leads only once its webhooks work")
-        ]
+        what = f"there is no lease {name}: no manager has ever been the leader"
+        return [fault("lease", what, "read the manager's log; a replica leads only when its webhooks work")]
     spec = lease.get("spec") or {}
     holder = spec.get("holderIdentity") or ""
     if not holder:
@@ -159,7 +160,7 @@ async def check_clock(live: Live) -> Sequence[Finding]:
     """Check that the clocks of this machine and the API server agree."""
     now = await live.server_time()
     if now is None:
-        return [fine("clock", "the API server does not tell its time")]
+        return [fine("clock", "the API server does not report its time")]
     # The header has whole seconds.
     skew_s = live.clock() - now
     if abs(skew_s) > SKEW_S + 1:
@@ -170,7 +171,7 @@ async def check_clock(live: Live) -> Sequence[Finding]:
                 "clock", what, "synchronise the clocks (NTP): certificates and times to live depend on it"
             )
         ]
-    return [fine("clock", "the API server agrees with this machine")]
+    return [fine("clock", "the clock of the API server agrees with this machine")]
 
 
 def ready_addresses(slices: Sequence[dict[str, object]]) -> int:

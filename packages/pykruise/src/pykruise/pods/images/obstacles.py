@@ -49,7 +49,7 @@ def obstacle_of(
         if late_at is not None and now >= late_at:
             words = f"the agent of node {node.name} has not answered since {entry.created_at}"
             return Reason(Code.NO_AGENT, words, _AGENT.format(node.name))
-        return Reason(Code.IMAGE_PULLING, f"asked at {entry.created_at}; its agent has not answered yet")
+        return Reason(Code.IMAGE_PULLING, f"requested at {entry.created_at}; its agent has not answered yet")
     said = f": {status.message}" if status.message else ""
     return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")
 
@@ -76,7 +76,7 @@ def _explain_failure(
         names = ", ".join(missing)
         return Reason(
             Code.IMAGE_PULL,
-            f"{words}; secret {names} is not there",
+            f"{words}; secret {names} does not exist",
             f"create secret {names}, then create the job again",
         )
     return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)

@@ -45,7 +45,7 @@ def parallelism_of(value: int | str | None) -> int:
         return 1
     if isinstance(value, str):
         if value.endswith("%"):
-            raise ValueError("must be a number: shares are not accepted")
+            raise ValueError("must be a number: percentages are not accepted")
         if not _WHOLE.fullmatch(value) or abs(int(value)) > 2**31 - 1:
             raise ValueError("must be a whole number")
     if int(value) < 0:

@@ -111,7 +111,9 @@ def _check_resources(pod: UpdatablePod) -> CompletionVerdict:
     if not name:
         return _COMPLETE
     said = why_resize_waits(pod)
-    return _make_waiting_verdict(f"the node has not given {name} its resources yet{said and f' ({said})'}")
+    return _make_waiting_verdict(
+        f"the node has not provided the resources of {name} yet{said and f' ({said})'}"
+    )
 
 
 def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> CompletionVerdict:

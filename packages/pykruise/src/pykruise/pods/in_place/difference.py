@@ -75,7 +75,7 @@ def difference(
     not count.
     """
     if old is None or target is None:
-        return NotInPlace("the revision that the pod was built from is not known any more")
+        return NotInPlace("the revision that the pod was built from is unknown now")
     if settings.compare_claims and not ignore_claims and _has_other_claims(old, target):
         return NotInPlace("the volumeClaimTemplates changed too")
     try:

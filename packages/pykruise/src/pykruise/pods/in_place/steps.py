@@ -299,12 +299,12 @@ def _end_grace(pod: UpdatablePod, *, now: Instant, settings: InPlaceSettings) ->
     if state is None:
         return Broken(problem="the pod is in a grace period, but has no state of an update in place")
     if short_hash(pod.labels.get(keys.REVISION_LABEL, "")) != short_hash(spec.revision):
-        return _drop_grace(pod, f"its grace period was for {spec.revision}, which it is not of any more")
+        return _drop_grace(pod, f"its grace period was for {spec.revision}, which is no longer its revision")
     look_at = grace_until(state.started_at, seconds=spec.grace_seconds, now=now)
     if look_at is not None:
         because = f"out of service for {spec.grace_seconds} s before it is updated to {spec.revision}"
         return Waiting(because=because, since=state.started_at, look_at=look_at)
-    because = f"its grace period is over; updated in place to {spec.revision}"
+    because = f"its grace period has ended; updated in place to {spec.revision}"
     wanted = effective_spec(pod, spec, settings)
     writes = _make_batch_writes(pod, wanted, state, extra={}, because=because, now=now, settings=settings)
     return Continue(writes=_with_check(writes), because=because)

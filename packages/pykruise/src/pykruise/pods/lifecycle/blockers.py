@@ -41,10 +41,10 @@ _RESIZES: Final = {"Infeasible": Code.RESIZE_INFEASIBLE, "Deferred": Code.RESIZE
 _HOOK_OF: Final = {
     LifecycleState.PREPARING_UPDATE: (
         Code.IN_PLACE_UPDATE_HOOK,
-        "take the hook of spec.lifecycle off the pod",
+        "remove the hook of spec.lifecycle from the pod",
     ),
-    LifecycleState.UPDATED: (Code.IN_PLACE_UPDATE_HOOK, "put the hook of spec.lifecycle back on the pod"),
-    LifecycleState.PREPARING_DELETE: (Code.PRE_DELETE_HOOK, "take the hook of spec.lifecycle off the pod"),
+    LifecycleState.UPDATED: (Code.IN_PLACE_UPDATE_HOOK, "add the hook of spec.lifecycle to the pod again"),
+    LifecycleState.PREPARING_DELETE: (Code.PRE_DELETE_HOOK, "remove the hook of spec.lifecycle from the pod"),
 }
 
 
@@ -161,7 +161,7 @@ def _find_lost_node(pod: PodView, now: Instant) -> Reason | None:
         return None
     return Reason(
         Code.NODE_LOST,
-        f"terminates, but its node {pod.node_name} does not end it",
+        f"terminates, but its node {pod.node_name} does not stop it",
         f"bring {pod.node_name} back, or delete the pod with --grace-period=0 --force",
     )
 
@@ -213,7 +213,7 @@ def _find_container_obstacle(pod: PodView, correction: Correction) -> Reason | N
         if status.lacks:
             return Reason(
                 Code.CONTAINER_FAILS,
-                f"container {status.name} cannot be made ({status.waiting}): {status.lacks}",
+                f"container {status.name} cannot be created ({status.waiting}): {status.lacks}",
                 f"create what is missing, or {correction.of('the reference')}",
                 status.name,
             )
@@ -237,7 +237,7 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
             return Reason(Code.SCHEDULING, "waits for the scheduler")
         return Reason(
             Code.NO_SCHEDULER,
-            "no scheduler has looked at it",
+            "no scheduler has processed it",
             f"{correction.of('schedulerName')}, or start a scheduler of that name",
         )
     said = scheduled.message or scheduled.reason or "no reason given"
@@ -245,7 +245,7 @@ def _find_scheduling_obstacle(pod: PodView, now: Instant, correction: Correction
         return Reason(
             Code.SCHEDULING_GATED,
             f"is held by scheduling gates: {said}",
-            "have its scheduling gates removed by the controller that set them",
+            "the controller that set the scheduling gates must remove them",
         )
     if "persistentvolumeclaim" in said.lower():
         return Reason(
@@ -284,7 +284,7 @@ def resize_blocker(pod: PodView, correction: Correction = IN_TEMPLATE) -> Reason
         return None
     return Reason(
         _RESIZES.get(pending.reason or "", Code.RESIZE_PENDING),
-        f"its node cannot give it the new resources ({pending.reason}): {pending.message}",
+        f"its node cannot provide the new resources ({pending.reason}): {pending.message}",
         f"lower the resources in {correction.where}, or delete the pod so that it is scheduled on another node",
     )
 
@@ -294,7 +294,7 @@ def _find_lifecycle_obstacle(pod: PodView, lifecycle: Lifecycle | None) -> Reaso
         return Reason(Code.GRACE_PERIOD, "is in the grace period before its update in place")
     match pod.state, why_waiting(pod, lifecycle):
         case LifecycleState.PREPARING_NORMAL, Reason(code=Code.PRE_NORMAL_HOOK, message=message):
-            return Reason(Code.PRE_NORMAL_HOOK, message, "put the hook of spec.lifecycle on the pod")
+            return Reason(Code.PRE_NORMAL_HOOK, message, "add the hook of spec.lifecycle to the pod")
         case LifecycleState.UPDATING, _:
             return UPDATE_UNDER_WAY
         case (
@@ -310,7 +310,7 @@ def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Insta
     if pod.is_ready:
         until = (pod.ready_since or now) + min_ready_seconds
         if until > now:
-            because = f"has to be ready for {min_ready_seconds} s (until {format_time(until)})"
+            because = f"must be ready for {min_ready_seconds} s (until {format_time(until)})"
             return Reason(Code.MIN_READY_SECONDS, because)
         return None if pod.is_serving else Reason(Code.LIFECYCLE, f"is in state {pod.state}")
     later = _held_back(pod)
@@ -333,7 +333,7 @@ def _find_readiness_obstacle(pod: PodView, *, min_ready_seconds: int, now: Insta
             return Reason(
                 Code.READINESS_GATE,
                 f"its readiness gate {gate} is not True{said}",
-                f"have the condition {gate} set by the controller that is responsible for it",
+                f"the controller that is responsible for the condition {gate} must set it",
             )
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
     unready = unready_containers(pod)
@@ -366,7 +366,7 @@ def unready_containers(pod: PodView) -> list[str]:
 
 def _named(containers: list[str]) -> str:
     names = ", ".join(containers)
-    return f"containers {names} are" if len(containers) > 1 else f"container {names} is"
+    return "containers " + names + " are" if len(containers) > 1 else f"container {names} is"
 
 
 def _is_marked_by_others(pod: PodView, now: Instant) -> bool:

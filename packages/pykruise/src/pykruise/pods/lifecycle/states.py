@@ -130,13 +130,13 @@ def _state_after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleS
 
 def pre_delete_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
     """Reason of a pod that the preDelete hook holds, with the labels and finalizers that hold it."""
-    message = f"waits until the preDelete hook is taken off the pod{_list_holders(hook, pod)}"
+    message = f"waits until the preDelete hook is removed from the pod{_list_holders(hook, pod)}"
     return Reason(Code.PRE_DELETE_HOOK, message)
 
 
 def update_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
     """Reason of a pod that the inPlaceUpdate hook holds, with the labels and finalizers that hold it."""
-    message = f"waits until the inPlaceUpdate hook is taken off the pod{_list_holders(hook, pod)}"
+    message = f"waits until the inPlaceUpdate hook is removed from the pod{_list_holders(hook, pod)}"
     return Reason(Code.IN_PLACE_UPDATE_HOOK, message)
 
 

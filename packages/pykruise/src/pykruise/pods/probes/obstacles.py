@@ -36,14 +36,14 @@ def obstacle_of(
     ]
     if failed:
         said = "; ".join(
-            f"probe {probe_state.name} fails: {probe_state.message or 'it says nothing'}"
+            f"probe {probe_state.name} fails: {probe_state.message or 'the probe has no message'}"
             for probe_state in failed
         )
         return Reason(Code.PROBE_FAILS, said)
     missing = _find_missing(probes, states)
     late_at = _late_at(pod)
     if missing and late_at is not None and now >= late_at:
-        words = f"the agent of node {pod.node_name} has not made probe {', '.join(missing)}"
+        words = f"the agent of node {pod.node_name} has not run probe {', '.join(missing)}"
         remedy = f"start the agent on node {pod.node_name}, or bring the node back"
         return Reason(Code.NO_AGENT, words, remedy)
     return None

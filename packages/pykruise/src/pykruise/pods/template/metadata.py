@@ -51,9 +51,7 @@ def single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
     for field, keys in SINGLE_POD_KEYS.items():
         entries = metadata.get(field) if isinstance(metadata, Mapping) else None
         for key in sorted(keys.intersection(entries if isinstance(entries, Mapping) else ())):
-            yield forbidden(
-                f"{path}.{field}", f"{key} is about a single pod, and a template is for all of them"
-            )
+            yield forbidden(f"{path}.{field}", f"{key} applies to a single pod, and a template to all pods")
 
 
 def patch_key_errors(patch: Any, path: str) -> Iterator[Cause]:

@@ -43,7 +43,7 @@ class NodeRequirements(msgspec.Struct, frozen=True, kw_only=True):
             return f"the template names the node {self.node_name}"
         for key, value in self.node_selector.items():
             if node.labels.get(key) != value:
-                return f"the node has not the label {key}={value}"
+                return f"the node does not have the label {key}={value}"
         if self.terms is not None and not any(
             matches_term(term, labels=node.labels, name=node.name) for term in self.terms
         ):
@@ -127,7 +127,7 @@ def request_of(spec: Mapping[str, Any]) -> Request:
 def shortage(request: Request, node: NodeView) -> str:
     """Why even an empty node has too little; empty: it has enough. A node that reports no resources accepts no pod."""
     if _parse_amount(node.allocatable.get("pods")) < 1:
-        return "the node takes no pods (its allocatable pods)"
+        return "the node has no capacity for pods (its allocatable pods)"
     for name, amount in request.items():
         has = node.allocatable.get(name)
         if amount > _parse_amount(has):

@@ -165,7 +165,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return {**doc, "spec": without_parts(doc["spec"], parts, self.parts)} if parts else doc
 
     def _make_unavailable_status(self, error: KubeError) -> ErrorStatus:
-        text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
+        text = f"the objects to compare the {self.resource.kind} with cannot be read: {error}"
         return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
 
     def _warn_of_unknown_fields(self, request: AdmissionRequest, doc: Document) -> list[str]:

@@ -43,5 +43,5 @@ def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], se
         if len(longest) > derived_name.longest:
             yield (
                 f"metadata.name: {derived_name.what} would be {longest}, of {counted(len(longest), 'character')}, "
-                f"and may have {derived_name.longest}: it cannot be made; use a shorter name"
+                f"and may have {derived_name.longest}: it cannot be created; use a shorter name"
             )

@@ -54,15 +54,15 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
         managed = self.managed or "(not recorded; the pods or revisions that it owns do not match)"
         return (
             f"spec.selector is immutable: managed {managed}, found {self.stored}; no pod will be created, deleted "
-            f"or updated until the managed selector is restored. Put it back; or delete the {kind} with its pods "
-            f"and create it anew; or, to keep the pods, delete it with --cascade=orphan, relabel them and create "
-            f"it anew."
+            f"or updated until the managed selector is restored. Restore it; or delete the {kind} with its pods "
+            f"and create it again; or, to keep the pods, delete it with --cascade=orphan, relabel them and create "
+            f"it again."
         )
 
     @property
     def reason(self) -> Reason:
         """Reason for which a pod is not changed."""
-        return Reason(Code.SELECTOR_CHANGED, "spec.selector is not the one that its pods are managed by")
+        return Reason(Code.SELECTOR_CHANGED, "spec.selector differs from the selector that manages its pods")
 
 
 def canonical_selector(selector: Mapping[str, Any]) -> str:

@@ -170,7 +170,7 @@ def plan_autoscaler(snapshot: AutoscalerSnapshot) -> Plan:
     status["lastScaleTime"] = format_time(snapshot.now)
     steps = (
         _scale_step(scaled, wanted, metric),
-        status_step(AUTOSCALERS, autoscaler, status, because="it says what was found, and what is wanted"),
+        status_step(AUTOSCALERS, autoscaler, status, because="it reports the metric and the wanted replicas"),
     )
     return Plan(stages=in_order("scale", steps), requeue_after_s=EVERY_S)
 
@@ -183,7 +183,7 @@ def _scale_step(scaled: Scaled, wanted: int, metric: str) -> Step:
         body={"spec": {"replicas": wanted}},
         subresource="scale",
     )
-    done = normal("SuccessfulRescale", f"New size: {wanted}; reason: the metric is {metric or 'not said'}")
+    done = normal("SuccessfulRescale", f"New size: {wanted}; reason: the metric is {metric or 'unknown'}")
     return Step(action=action, because="the metric is off its target", done=done)
 
 

@@ -250,7 +250,7 @@ def _create_job(cron: DocumentView, due: Instant) -> Step:
         JOBS,
         cron.namespace,
         job_from(cron, due),
-        because="its time has come",
+        because="its time is due",
         done=normal("SuccessfulCreate", f"Created job {job_name(cron, due)}"),
         failed=warning("FailedCreate", "Error creating job"),
     )

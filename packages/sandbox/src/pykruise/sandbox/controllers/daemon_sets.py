@@ -381,7 +381,7 @@ def _create_pod(owner: DocumentView, node: str, update: str) -> Write:
 
 def _delete_pod(pod: SandboxPodView) -> Write:
     done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
-    return pod_deleted(pod, because="it is replaced, or its node has no place for it", done=done)
+    return pod_deleted(pod, because="it is replaced, or its node is not eligible for it", done=done)
 
 
 def _bind_to_node(spec: Document, node: str) -> None:

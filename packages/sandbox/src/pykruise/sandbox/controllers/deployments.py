@@ -278,7 +278,7 @@ def _plan_writes(deployment: DocumentView, step: rollouts.DeploymentStep) -> Ite
         yield merged(REPLICA_SETS, view, patch, because="its annotations are those of the deployment")
     for view, size in step.scale:
         body = {"metadata": {"annotations": size_annotations(deployment)}, "spec": {"replicas": size}}
-        scaled = merged(REPLICA_SETS, view, body, because="the rollout has it larger or smaller")
+        scaled = merged(REPLICA_SETS, view, body, because="the rollout scales it")
         yield msgspec.structs.replace(scaled, done=_scale_note(view.name, replicas_of(view), size))
     for view in step.delete:
         yield deleted(REPLICA_SETS, view, because="it is beyond the history limit", propagation="Background")
@@ -294,7 +294,7 @@ def _record_revision(deployment: DocumentView, revision: str) -> Step:
         subresource="status",
         uid=deployment.uid,
     )
-    return Step(action=action, because="its revision is another")
+    return Step(action=action, because="its revision differs")
 
 
 def _scale_note(name: str, before: int, after: int) -> Note | None:

@@ -156,7 +156,9 @@ def plan_endpoints(snapshot: EndpointsSnapshot) -> Plan:
     if not service.uid:
         if known is None or "endpoints.kubernetes.io/managed-by" not in known.labels:
             return Plan()
-        return Plan(stages=in_order(DELETE, [deleted(ENDPOINTS, known, because="its Service is gone")]))
+        return Plan(
+            stages=in_order(DELETE, [deleted(ENDPOINTS, known, because="its Service no longer exists")])
+        )
     spec = service.spec
     if service.is_deleting or not spec.get("selector") or spec.get("type") == "ExternalName":
         return Plan()
@@ -191,7 +193,7 @@ def _slice_step(snapshot: EndpointsSnapshot) -> Step | None:
     if same(known, content) and same(dict(mine[0].labels), labels):
         return None
     patch = {"metadata": {"labels": labels}, **content}
-    return merged(ENDPOINT_SLICES, mine[0], patch, because="what the Service selects has changed")
+    return merged(ENDPOINT_SLICES, mine[0], patch, because="the pods that the Service selects have changed")
 
 
 def _endpoints_step(snapshot: EndpointsSnapshot) -> Step | None:
@@ -203,11 +205,11 @@ def _endpoints_step(snapshot: EndpointsSnapshot) -> Step | None:
         body: Document = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
         if subsets:
             body["subsets"] = subsets
-        return created(ENDPOINTS, service.namespace, body, because="the Service has none yet")
+        return created(ENDPOINTS, service.namespace, body, because="the Service has no Endpoints yet")
     if same(known.doc.get("subsets") or [], subsets):
         return None
     patch = {"metadata": {"labels": labels}, "subsets": subsets or None}
-    return merged(ENDPOINTS, known, patch, because="what the Service selects has changed")
+    return merged(ENDPOINTS, known, patch, because="the pods that the Service selects have changed")
 
 
 SERVICE_VIEWS: Final = documents(SERVICES)

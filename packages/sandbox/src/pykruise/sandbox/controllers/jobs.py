@@ -63,7 +63,7 @@ from pykruise.sandbox.controllers.steps import (
 from pykruise.sandbox.pod_view import SandboxPodView, instant_of
 
 _OWN: Final = (None, "kubernetes.io/job-controller")
-_RELEASE: Final = "take finalizers off"
+_RELEASE: Final = "remove finalizers"
 
 JOB_VIEWS: Final = documents(JOBS)
 
@@ -113,7 +113,7 @@ def plan_job(snapshot: JobSnapshot) -> Plan:
     )
     if not (released or notes or _is_ending(step)):
         return Plan(stages=writes, status=status, requeue_after_s=step.look_in)
-    because = "pods are counted only when they are noted, and end only when it says why"
+    because = "the status records the pods that are counted, and the reason of their end"
     noted = status_step(JOBS, job, status, because=because, notes=notes)
     return Plan(stages=(*in_order(REPORT_STATUS, [noted]), *writes), requeue_after_s=step.look_in)
 
@@ -135,7 +135,7 @@ def _expire(job: DocumentView, now: Instant) -> Plan:
     left_s = instant_of((done or {}).get("lastTransitionTime"), default=now) + float(ttl_s) - now
     if left_s > 0:
         return Plan(requeue_after_s=left_s)
-    step = deleted(JOBS, job, because="ttlSecondsAfterFinished is over", propagation="Foreground")
+    step = deleted(JOBS, job, because="ttlSecondsAfterFinished has passed", propagation="Foreground")
     return Plan(stages=in_order(DELETE, [step]))
 
 
@@ -181,7 +181,7 @@ def _create_pod(job: DocumentView, index: int | None, seen: JobTally) -> Write:
         PODS,
         job.namespace,
         pod,
-        because="the job wants more active pods",
+        because="the job requires more active pods",
         done=normal("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
         failed=warning("FailedCreate", "Error creating"),
     )
@@ -189,13 +189,13 @@ def _create_pod(job: DocumentView, index: int | None, seen: JobTally) -> Write:
 
 def _delete_pod(pod: SandboxPodView) -> Write:
     done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
-    return pod_deleted(pod, because="the job wants fewer active pods", done=done)
+    return pod_deleted(pod, because="the job requires fewer active pods", done=done)
 
 
 def _release_pod(pod: SandboxPodView) -> Write:
     """Remove the tracking finalizer of a pod."""
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    return pod_patched(pod, body, because="its end is noted, or nothing will count it")
+    return pod_patched(pod, body, because="the status records its end, or nothing will count it")
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:

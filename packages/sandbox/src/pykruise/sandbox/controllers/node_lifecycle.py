@@ -349,7 +349,7 @@ def plan_collection(seen: Inhabited) -> Plan:
 
 
 def _collect_steps(pod: SandboxPodView) -> Iterator[Step]:
-    because = "its node is gone"
+    because = "its node no longer exists"
     if not pod.is_over:
         yield pod_patched(pod, {"status": {"phase": "Failed"}}, because=because, subresource="status")
     yield pod_deleted(pod, because=because, grace_period_s=0)

@@ -198,12 +198,12 @@ def _give_claim_to_pod(pod: SandboxPodView, claim: DocumentView, owner_uid: str)
         body={"metadata": {"ownerReferences": references}},
         uid=claim.uid,
     )
-    return Step(action=action, because="it goes with its pod")
+    return Step(action=action, because="it is deleted with its pod")
 
 
 def _delete_pod(owner: DocumentView, pod: SandboxPodView) -> Step:
     text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
-    return pod_deleted(pod, because="it is replaced, or too many", done=normal("SuccessfulDelete", text))
+    return pod_deleted(pod, because="it is replaced, or surplus", done=normal("SuccessfulDelete", text))
 
 
 STATEFUL_SET_VIEWS: Final = documents(STATEFUL_SETS)

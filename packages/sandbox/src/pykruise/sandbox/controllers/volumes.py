@@ -203,7 +203,7 @@ def _unprotect_claim(snapshot: ClaimSnapshot) -> Plan:
         return Plan()
     left = [finalizer for finalizer in claim.finalizers if finalizer != CLAIM_FINALIZER]
     patch = {"metadata": {"finalizers": left or None}}
-    because = "no pod uses it any more"
+    because = "no pod uses it now"
     return _plan_of("unprotect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
 
 
@@ -229,7 +229,7 @@ def _provision(snapshot: ClaimSnapshot) -> Plan:
         return Plan(notes=(normal("ExternalProvisioning", text),))
     body = volume_for(claim, storage_class, snapshot.node)
     done = normal("ProvisioningSucceeded", f"Successfully provisioned volume {body['metadata']['name']}")
-    because = "no volume that is there will do"
+    because = "no existing volume satisfies it"
     return _plan_of(CREATE, created(PERSISTENT_VOLUMES, "", body, because=because, done=done))
 
 
@@ -253,7 +253,7 @@ def _waiting_note(users: Sequence[SandboxPodView]) -> Note:
 
 def _bind(claim: DocumentView, volume: DocumentView) -> Plan:
     """Write the claim into the volume, the volume into the claim, and the result into the status."""
-    because = "the volume is what the claim asks for"
+    because = "the volume satisfies the claim"
     steps: list[Step | None] = []
     if (volume.spec.get("claimRef") or {}).get("uid") != claim.uid:
         patch: Document = {
@@ -283,7 +283,7 @@ def _expand(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
     wanted = get_path(claim.spec, "resources", "requests", "storage", default="0")
     may_grow = storage_class is not None and storage_class.doc.get("allowVolumeExpansion") is True
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
-    because = "the claim asks for more"
+    because = "the claim requests more"
     capacity = volume.spec.get("capacity")
     steps: list[Step | None] = []
     if may_grow and is_ours and parse_quantity(wanted) > size_of(volume):
@@ -442,7 +442,7 @@ def plan_volume(snapshot: VolumeSnapshot) -> Plan:
     status = {**volume.status, "phase": phase}
     is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
     if phase == "Released" and is_ours and volume.spec["persistentVolumeReclaimPolicy"] == "Delete":
-        because = "its claim is gone"
+        because = "its claim no longer exists"
         return _plan_of(
             "reclaim",
             status_step(PERSISTENT_VOLUMES, volume, status, because=because),

@@ -86,7 +86,7 @@ async def _follow_file(
         try:
             rules = await asyncio.to_thread(read_rules, path)
         except FaultsFileError as error:
-            tell(f"{error}; the failures stay as they were")
+            tell(f"{error}; the failures stay unchanged")
         else:
             use(rules)
             tell(f"{path}: {counted(len(rules), 'rule')} from now on")
@@ -128,5 +128,5 @@ def _with_place(path: Path, tree: Any, text: str) -> str:
     message = re.sub(r"^`\$[^`]*`: ", "", message)
     if unknown:
         fields = ", ".join(Rule.__struct_fields__)
-        message = f"there is no such field; there are {fields}"
+        message = f"unknown field; the fields are {fields}"
     return f"{path}:{line}: {names or 'rules'}: {message[:1].lower()}{message[1:]}"

@@ -9,7 +9,7 @@ Where nothing waits, time passes; where it passes for `quiet_s` and nothing come
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 from pykruise.kube.control.controller import Controller
@@ -181,11 +181,13 @@ class GatedCluster(Cluster):
     """A cluster whose kubelets wait before each report."""
 
     gates: ChoiceGates
+    reported: Collection[str] = ("pods",)
+    """Plurals of the resources about which nodes and their agents report."""
 
     def transport_for(self, user: str, **options: Any) -> Any:
         """Return the transport of a user; that of kubelets has gates."""
         inner: LocalTransport = super().transport_for(user, **options)
-        return GatedNodes(inner, self.gates) if user == "system:nodes" else inner
+        return GatedNodes(inner, self.gates, self.reported) if user == "system:nodes" else inner
 
 
 def gate_reconciles(controller: Controller[Key], gates: ChoiceGates, logs: list[ReconcileLog]) -> None:

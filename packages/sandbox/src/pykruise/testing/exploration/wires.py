@@ -27,9 +27,6 @@ _NAMESPACE: Final = re.compile(r"^.*/namespaces/[^/]+/|^/apis?/([^/]+/)?v[^/]+/"
 __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
 
-REPORTED = ("/pods/", "/nodeimages/", "/containerrecreaterequests/", "/nodepodprobes/")
-
-
 class ReconcileLog:
     """One reconcile that is under way: what it is about to write, and what came of its writes so far."""
 
@@ -132,13 +129,15 @@ class GatedWire(Wire):
 class GatedNodes(WrappedTransport):
     """The nodes' transport: what kubelets write about pods, and agents about what they are asked for, waits."""
 
-    def __init__(self, inner: Transport, gates: ChoiceGates) -> None:
+    def __init__(self, inner: Transport, gates: ChoiceGates, reported: Collection[str]) -> None:
+        """`reported`: plurals of the resources whose writes wait."""
         super().__init__(inner)
         self._gates = gates
+        self._reported = tuple(f"/{plural}/" for plural in reported)
 
     async def request(self, request: Request, /) -> Response:
         """Another step of a pod, or of what is pulled, on its node."""
-        if request.method in ("PATCH", "DELETE") and any(part in request.path for part in REPORTED):
+        if request.method in ("PATCH", "DELETE") and any(part in request.path for part in self._reported):
             word = "removes" if request.method == "DELETE" else "reports"
             detail = bytes(request.body or b"").decode()
             await self._gates.wait(

@@ -25,6 +25,7 @@ from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.counts import counted
 from pykruise.runtime.operator import Operator
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
@@ -120,7 +121,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         end = "" if self.is_complete else ", and there are more"
-        return f"{self.states} states, {self.transitions} transitions, {self.rests} at rest{end}"
+        return f"{counted(self.states, 'state')}, {counted(self.transitions, 'transition')}, {self.rests} at rest{end}"
 
 
 def explore(
@@ -159,7 +160,9 @@ def _failure_in(graph: Graph, *, is_complete: bool) -> ExplorationFailure | None
     if not stuck:
         return None
     path = min((tuple(graph.path_to(state)) for state in stuck), key=len)
-    return ExplorationFailure("rest", f"{len(stuck)} states have no way to rest", path)
+    return ExplorationFailure(
+        "rest", f"{counted(len(stuck), 'state has', 'states have')} no way to rest", path
+    )
 
 
 def replay(world: SmallWorld, path: Sequence[str]) -> Violation | None:

@@ -97,7 +97,7 @@ def _finished_lines(sight: SidecarSight) -> Iterator[str]:
 def _find_waits(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     meta = sight.document["metadata"]
     if "deletionTimestamp" in meta:
-        words = "it is being deleted; pods keep their sidecars"
+        words = "the SidecarSet is being deleted; pods keep their sidecars"
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
     yield from not_taken_up(sight.document)
@@ -162,11 +162,11 @@ def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
 _WARNINGS: Final = {
     "FailedInjection": (
         Code.INJECTION_FAILS,
-        "correct what the message names: until then such pods are refused",
+        "correct what the message names: until then the webhook refuses such pods",
     ),
-    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
-    "ResetContainerFailed": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
-    "FailedCreateRevision": (Code.WRITE_FAILED, "find what refuses it; the manager retries"),
+    "FailedUpgradeSidecar": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
+    "ResetContainerFailed": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
+    "FailedCreateRevision": (Code.WRITE_FAILED, "find out what refuses it; the manager retries"),
 }
 """Reasons of events, with code and remedy."""
 
@@ -224,7 +224,7 @@ def _remedy_of(cause: WaitCause, sight: SidecarSight) -> str:
     helps: Mapping[str, str] = {
         Code.IMAGE_PULL: "correct the image or its pull secret in spec.containers, or make it available",
         Code.CONTAINER_FAILS: f"read its log (kubectl logs -c {cause.container} --previous), correct the SidecarSet",
-        Code.NOT_READY: "look at its readiness probe and its log; correct the SidecarSet",
+        Code.NOT_READY: "check its readiness probe and read its log; correct the SidecarSet",
     }
     if cause.code not in helps:
         return cause.remedy

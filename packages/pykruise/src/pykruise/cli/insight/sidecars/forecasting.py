@@ -101,7 +101,7 @@ def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Itera
     for pod in sight.managed:
         if pod.label in skipped:
             wait = why_skipped(pod, skipped[pod.label], sight)
-            words = "only when it is recreated: " if wait.code == Code.NOT_IN_PLACE else ""
+            words = "only when the pod is recreated: " if wait.code == Code.NOT_IN_PLACE else ""
             yield f"{words}{wait.words}", pod.label
     for wait in why_without(sight):
         yield from ((wait.words, pod) for pod in wait.pods)
@@ -116,7 +116,7 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
         return
     strategy = view.spec.injection_strategy
     if strategy is not None and strategy.paused:
-        yield "get nothing: injectionStrategy.paused"
+        yield "get no sidecars: injectionStrategy.paused"
         return
     try:
         contents = chosen_contents(view, labels={}, revisions=sight.revisions, draw=lambda: 1.0)
@@ -125,9 +125,12 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
         return
     choice = strategy.revision if strategy is not None else None
     if contents is not view.contents:
-        yield f"get revision {contents.revision}, as injectionStrategy.revision says"
+        yield f"get revision {contents.revision}, as injectionStrategy.revision requires"
     elif choice is not None and choice.policy == PARTIAL and (choice.revision_name or choice.custom_version):
-        yield "get these, but as many as updateStrategy keeps back get the revision of injectionStrategy.revision"
+        yield (
+            "get the containers below; the number of pods that "
+            "updateStrategy.partition keeps get the revision of injectionStrategy.revision"
+        )
     yield from _describe_contents(contents)
 
 
@@ -147,9 +150,12 @@ def _describe_sidecar(sidecar: Sidecar, what: str) -> str:
     place = "before" if sidecar.goes_before else "after"
     if sidecar.is_hot:
         first, second = hot_pair(sidecar.name)
-        return f"{what}s {first} ({sidecar.image}) and {second} ({sidecar.empty_image}, idle), {place} the pod's own"
+        return (
+            f"{what}s {first} ({sidecar.image}) and {second} "
+            f"({sidecar.empty_image}, idle), {place} the pod's own containers"
+        )
     kind = f"{what} that keeps running" if sidecar.is_native else what
-    return f"{kind} {sidecar.name} ({sidecar.image}), {place} the pod's own"
+    return f"{kind} {sidecar.name} ({sidecar.image}), {place} the pod's own containers"
 
 
 # ── further notes ────────────────────────────────────────────────────────────
@@ -157,16 +163,19 @@ def _describe_sidecar(sidecar: Sidecar, what: str) -> str:
 
 def _find_notes(sight: SidecarSight, batches: Sequence[OutlookBatch], *, is_cut: bool) -> Iterator[str]:
     if is_cut:
-        yield f"only the first {MOST_ROUNDS} batches are shown; the rest is alike"
+        yield f"only the first {MOST_ROUNDS} batches are shown; the others are the same"
     busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]
     if busy:
         have = counted(
             len(busy),
-            "pod has the present sidecars and is not ready: it counts",
-            "pods have the present sidecars and are not ready: they count",
+            "pod has the current sidecars and is not ready: it counts",
+            "pods have the current sidecars and are not ready: they count",
         )
         yield f"{have} against maxUnavailable"
     if any(container.is_hot for container in (sight.view.contents.containers if sight.view.contents else ())):
-        yield "hot sidecars: each upgrade is ended by one more write, when the new container serves"
+        yield "hot sidecars: one more write ends each upgrade, when the new container serves"
     if batches:
-        yield "assumed: every upgraded pod becomes ready, and no other SidecarSet or workload changes it meanwhile"
+        yield (
+            "assumed: every upgraded pod becomes ready, and no other SidecarSet or "
+            "workload changes a pod at the same time"
+        )

@@ -138,7 +138,7 @@ class Others:
 
     async def _run_outage(self, outage: Outage) -> None:
         await asyncio.sleep(outage.at_s)
-        self._record.tell(f"the nodes of {outage.name} are gone: {', '.join(outage.nodes)}")
+        self._record.tell(f"the nodes of {outage.name} failed: {', '.join(outage.nodes)}")
         for node in outage.nodes:
             await self._cordon(node, is_on=True)
         for pod in list(self._record.pods.values()):
@@ -150,7 +150,7 @@ class Others:
         await asyncio.sleep(max(outage.until_s - outage.at_s, 0.0))
         for node in outage.nodes:
             await self._cordon(node, is_on=False)
-        self._record.tell(f"the nodes of {outage.name} are back")
+        self._record.tell(f"the nodes of {outage.name} have recovered")
 
     async def _cordon(self, node: str, *, is_on: bool) -> None:
         patch = {"spec": {"unschedulable": is_on or None}}

@@ -175,7 +175,7 @@ class _Stage:
     def __init__(self, given: ClockPlay) -> None:
         control, insight = given.kind.control, given.kind.insight
         assert control is not None
-        assert isinstance(insight, ClockInsight), "a play is of a kind with a clock"
+        assert isinstance(insight, ClockInsight), "only a kind with a schedule can be simulated here"
         self._given = given
         self._control: Control = control
         self._insight: ClockInsight = insight
@@ -389,4 +389,4 @@ def _run_now(snapshot: Awaitable[Any]) -> Any:
         snapshot.__await__().__next__()
     except StopIteration as stop:
         return stop.value
-    raise RuntimeError("a snapshot on paper asked an API server")
+    raise RuntimeError("a simulated snapshot sent a request to an API server")

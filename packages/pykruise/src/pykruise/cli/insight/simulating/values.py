@@ -97,7 +97,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     def workload(self) -> Document:
         """The workload in its wanted state, or in its existing one when it does not change."""
         about = self.change or self.first or self.world.workload
-        assert about is not None, "a play is about a workload"
+        assert about is not None, "a simulation needs a workload"
         return about
 
     @property

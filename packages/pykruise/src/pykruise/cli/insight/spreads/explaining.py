@@ -47,10 +47,10 @@ from pykruise.runtime.plan import Plan
 
 _NOT_CREATED: Final = "CreatePodFailed"
 _WARNINGS: Final = {
-    _NOT_CREATED: "see why its workload does not create it: a quota, or another webhook",
-    "DeletePodFailed": "see what holds the pod: a budget, or another webhook",
-    "PatchPodDeletionCostFailed": "find what refuses it; the manager retries",
-    "AdoptPodFailed": "find what refuses it; the manager retries",
+    _NOT_CREATED: "find out why its workload does not create it: a quota, or another webhook",
+    "DeletePodFailed": "find out what keeps the pod: a budget, or another webhook",
+    "PatchPodDeletionCostFailed": "find out what refuses it; the manager retries",
+    "AdoptPodFailed": "find out what refuses it; the manager retries",
 }
 """Reasons of events, with the remedy."""
 
@@ -79,11 +79,11 @@ def explain_spread(sight: SpreadSight) -> Explanation:
 def _describe_state(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
     target = sight.view.target
     if target is None:
-        return "it names no workload"
+        return "spec.targetRef names no workload"
     if sight.problem:
-        return f"what {target[0].kind} {target[1]} wants is not known"
+        return f"the number of replicas of {target[0].kind} {target[1]} is unknown"
     if not sight.snapshot.is_there:
-        return f"{target[0].kind} {target[1]} is not there; {status.spread}"
+        return f"{target[0].kind} {target[1]} does not exist; {status.spread}"
     pods = counted(sight.snapshot.replicas, "pod")
     return f"{target[0].kind} {target[1]} wants {pods}; {status.spread or 'no subsets'}"
 
@@ -120,7 +120,7 @@ def _find_waits(
         note.message for note in plan.notes if note.reason in (Code.INVALID_SPEC, "InvalidMaxReplicas")
     ]
     for problem in problems:
-        remedy = "correct what the message names; nothing is done about it until then"
+        remedy = "correct what the message names; nothing changes until then"
         yield Wait(code=Code.REFUSED, words=problem, remedy=remedy)
     if sight.problem or sight.view.spec is None:
         return
@@ -140,7 +140,7 @@ def _waits_of_target(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
     if plan.waiting is not None and plan.waiting.code == Code.NO_TARGET:
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.remedy)
     elif sight.view.target is not None and sight.snapshot.latest is None:
-        words = "which version of its pods is the newest is not known now; deletion costs wait for it"
+        words = "the newest version of its pods is unknown now; deletion costs wait for it"
         yield Wait(code=Code.OTHER, words=words)
 
 
@@ -189,7 +189,7 @@ def _outlook(sight: SpreadSight, subset: Subset, *, is_last: bool) -> tuple[str,
             f"subset {subset.name} is strict, so it waits",
             f"{room}; or set scheduleStrategy.type to Adaptive with adaptive.rescheduleCriticalSeconds",
         )
-    return f"{patience} s after its creation it leaves subset {subset.name} for the next one", ""
+    return f"{patience} s after its creation it moves from subset {subset.name} to the next one", ""
 
 
 def _pods_without_subset(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
@@ -213,7 +213,7 @@ def _waits_of_subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Itera
             pods = counted(entry.replicas, "pod")
             words = f"subset {entry.name} has {pods} for {counted(limit, 'place')}: none is moved"
             remedy = (
-                "nothing has to be done: surplus pods are deleted first at the next scale-down; "
+                "no action is needed: surplus pods are deleted first at the next scale-down; "
                 f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"
             )
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
@@ -237,9 +237,11 @@ def _time_of(entry: SubsetStatus) -> str:
 def _wait_of_noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
     names = tuple(sorted(noted))
     if code == Code.CREATING:
-        words = f"admitted to subset {subset} and not seen yet; its place is kept for {CREATION_S:g} s"
+        words = (
+            f"admitted to subset {subset} and not in the cache yet; its slot is reserved for {CREATION_S:g} s"
+        )
     else:
-        words = f"leaving subset {subset}; it takes its place again if it still exists after {DELETION_S:g} s"
+        words = f"leaving subset {subset}; it gets its slot back if it still exists after {DELETION_S:g} s"
     return Wait(code=code, words=words, pods=names, since=min(noted.values()))
 
 
@@ -267,7 +269,7 @@ def _find_deadlines(
         for pod in groups.of(subset.name):
             at = moves_at(pod, sight.snapshot)
             if at is not None:
-                yield at, f"{pod.name} is deleted, to be created again in another subset"
+                yield at, f"{pod.name} is deleted, so that its workload creates it again in another subset"
     for entry in status.subset_statuses or ():
         since = closed_at(entry)
         if since is not None:
@@ -275,7 +277,7 @@ def _find_deadlines(
     for entry in _versioned_statuses(status):
         for name, since_text in (entry.creating_pods or {}).items():
             at = parse_time(since_text) + CREATION_S
-            yield at, f"the place of {name} in subset {entry.name} is free again, unless the pod appears"
+            yield at, f"the slot of {name} in subset {entry.name} is free again, unless the pod appears"
         for name, since_text in (entry.deleting_pods or {}).items():
             at = parse_time(since_text) + DELETION_S
-            yield at, f"{name} has its place in subset {entry.name} again, unless it is deleted"
+            yield at, f"{name} has its slot in subset {entry.name} again, unless it is deleted"

@@ -71,7 +71,7 @@ def _find_fates(sight: SpreadSight, groups: Grouped) -> Iterator[PodFate]:
     for stage in plan_spread(sight.snapshot).stages:
         if stage.purpose == Purpose.RESCHEDULE_PODS:
             yield from (
-                PodFate(pod=chain.subject, do="delete, to be created again elsewhere")
+                PodFate(pod=chain.subject, do="delete, so that it is created again elsewhere")
                 for chain in stage.chains
             )
 
@@ -89,7 +89,7 @@ def _new_pods(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
         where = (
             f"subset {subset}"
             if subset
-            else "no subset, since all are full: the scheduler may place them anywhere"
+            else "no subset, because all are full: the scheduler may place them anywhere"
         )
         which = f"the next {count}" if at == 0 else f"then {count}"
         yield f"{which} to {where}" + (", and so on" if at + count == len(placed) else "")

@@ -131,7 +131,7 @@ def _parse_nano(value: Any) -> int:
         return int(value[_MARK])
     if isinstance(value, int) and not isinstance(value, bool):
         return value * _NANO
-    raise ValueError("no such overload: this is no quantity")
+    raise ValueError("no such overload: this is not a quantity")
 
 
 def _parse_quantity(text: str) -> dict[str, str]:

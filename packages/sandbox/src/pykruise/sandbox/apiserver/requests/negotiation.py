@@ -227,7 +227,7 @@ def _check_yaml(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise bad_request("YAML aliases are not read here")
+            raise bad_request("YAML aliases are not supported")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:

@@ -84,7 +84,7 @@ class WebhookAdmission:
 
     @property
     def _bound(self) -> Core:
-        assert self._core is not None, "bind() comes first"
+        assert self._core is not None, "call bind() first"
         return self._core
 
     @cached_property

@@ -129,7 +129,7 @@ class _BadAnswerError(Exception):
 def _check_converted(old: Document, new: Any, place: int, desired: str) -> Document:
     """Check the converted object, and restore its metadata. Raises _BadAnswerError."""
     if not isinstance(new, dict):
-        raise _BadAnswerError(f"returned invalid object at index {place}: it is no object")
+        raise _BadAnswerError(f"returned invalid object at index {place}: it is not an object")
     for what, member, wanted in (
         ("groupVersion", "apiVersion", desired),
         ("kind", "kind", old.get("kind")),
