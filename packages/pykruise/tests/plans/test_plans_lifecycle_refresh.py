@@ -3,19 +3,21 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import pytest
 
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import InPlaceProgress, Recall, SeenInPlace
 from pykruise.plans.lifecycle_refresh import bring_into_service, refresh_phase
-from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, PlanPhase
+from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, PlanPhase, SpecifyPod
 from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerFacts
 from pykruise.pods.view.pod_view import ConditionView, PodView
 from pykruise.runtime.reasons import Reason
 
@@ -106,6 +108,61 @@ def test_what_an_update_writes_itself_comes_before_what_else_is_due() -> None:
     phase = refreshed([in_grace("a", since_s=11)], due=["a"], asked=asked)
     assert phase.touched == {"a"}
     assert asked == []
+
+
+RESIZE_AFTER_GRACE: Final = json.dumps(
+    {
+        "revision": "web-2",
+        "containerResources": {"main": {"requests": {"cpu": "2"}}},
+        "graceSeconds": 10,
+    }
+)
+
+
+RESIZES = InPlaceSettings(vertical_scaling=True)
+
+
+def resized_after_grace() -> PodView:
+    item = in_grace("a", since_s=11, text=RESIZE_AFTER_GRACE)
+    return msgspec.structs.replace(item, containers=(ContainerFacts(name="main", image="nginx:1"),))
+
+
+def test_a_resize_that_ends_a_grace_period_is_among_the_last_writes() -> None:
+    """The API server may refuse it each time."""
+
+    def decide(pod: PodView, _: InPlaceProgress) -> ChangePod:
+        return ChangePod(pod=pod, conditions=[TRUE], because="due")
+
+    phase = refresh_phase([resized_after_grace(), pod("b")], decide=decide, now=NOW, settings=RESIZES)
+    written = [(stage.is_last, [each.subject for each in stage.decisions]) for stage in phase.stages]
+    assert written == [(False, ["b"]), (True, ["a"])]
+    assert phase.touched == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused_for_s", "is_specified"),
+    [
+        ("InPlaceIfPossible", 120, True),
+        ("InPlaceIfPossible", 119, False),
+        ("InPlaceIfPossible", None, False),
+        ("InPlaceOnly", 120, False),
+    ],
+)
+def test_a_pod_whose_resize_is_refused_for_too_long_is_specified_for_deletion_instead(
+    policy: str, refused_for_s: float | None, is_specified: bool
+) -> None:
+    phase = refresh_phase(
+        [resized_after_grace()],
+        decide=lambda *_: None,
+        policy=policy,
+        refused_since=None if refused_for_s is None else NOW - refused_for_s,
+        now=NOW,
+        settings=RESIZES,
+    )
+    (stage,) = phase.stages
+    (decision,) = stage.decisions
+    assert isinstance(decision, SpecifyPod) is is_specified
+    assert stage.is_last is not is_specified
 
 
 def test_an_update_that_cannot_go_on_is_a_failure() -> None:

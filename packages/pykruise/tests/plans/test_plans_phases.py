@@ -174,6 +174,22 @@ def test_only_the_first_write_insists_on_the_pod_as_it_was_seen(
     assert [step.done is not None for step in steps] == [False, False, True]
 
 
+def test_a_dry_run_insists_like_the_first_write_after_it() -> None:
+    """It changes nothing, so the write after it finds the same version."""
+    writes = [
+        PodPatch(body={}, because="asks", subresource="resize", is_dry_run=True),
+        PodPatch(body={}, because="images"),
+        PodPatch(body={}, because="resize", subresource="resize"),
+    ]
+    steps = chain_of(UpdatePod(pod=pod(serving=False), writes=writes, revision="web-2")).steps
+    patches = [step.action for step in steps if isinstance(step.action, Patch)]
+    assert [(patch.is_dry_run, patch.resource_version) for patch in patches] == [
+        (True, "5"),
+        (False, "5"),
+        (False, ""),
+    ]
+
+
 @pytest.mark.parametrize("is_serving", [True, False])
 def test_an_update_that_goes_on_does_not_ask_for_a_place_and_has_no_event_of_its_begin(
     is_serving: bool,
@@ -237,6 +253,22 @@ def test_there_is_no_stage_without_a_write() -> None:
     )
     (stage,) = write_phases(PlanPhase(), phase)
     assert (stage.purpose, stage.regardless, stage.chains) == (Purpose.UPDATE_PODS, True, (chain_of(due),))
+
+
+def test_stages_that_may_be_refused_are_last_whatever_phase_they_are_of() -> None:
+    due = ChangePod(pod=pod(), because="due")
+
+    def phase(purpose: Purpose) -> PlanPhase:
+        late = DecidedStage(purpose=purpose, decisions=[due], is_last=True, is_optional=True)
+        return PlanPhase(decided=(late, DecidedStage(purpose=purpose, decisions=[due])))
+
+    stages = write_phases(phase(Purpose.REFRESH_PODS), phase(Purpose.UPDATE_PODS))
+    assert [(stage.purpose, stage.is_optional) for stage in stages] == [
+        (Purpose.REFRESH_PODS, False),
+        (Purpose.UPDATE_PODS, False),
+        (Purpose.REFRESH_PODS, True),
+        (Purpose.UPDATE_PODS, True),
+    ]
 
 
 def test_pods_are_left_alone_for_one_reason() -> None:

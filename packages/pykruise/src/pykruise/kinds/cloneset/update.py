@@ -58,7 +58,7 @@ def _reason_to_stay(ws: CloneSetWorkingSet) -> Reason:
     return KEPT_BY_PARTITION if ws.limits.partition else SURPLUS_OF_SURGE
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class UpdateSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Pods to update to one revision, and why the others wait."""
 
     target: RevisionView
@@ -119,7 +119,7 @@ def plan_update(ws: CloneSetWorkingSet) -> tuple[PlanPhase, Collection[str]]:
     return phase, {pod.name for pod in choice.wanted}
 
 
-def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> Choice:
+def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> UpdateSelection:
     """Choose the pods to update now, within all limits."""
     is_back, count = numbers.update < 0, abs(numbers.update)
     target = ws.current if is_back else ws.update
@@ -141,7 +141,7 @@ def _choose_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> Choice:
     now, refusal, spends = _select_allowed(ws, affordable)
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
     stay = _reason_to_stay(ws)
-    return Choice(
+    return UpdateSelection(
         target=target,
         differences=differences,
         wanted=wanted,
