@@ -333,3 +333,21 @@ def test_green_goes_when_a_blue_green_release_is_set_back(stage: Staging) -> Non
     # then the old pods are still those of before
     it.ends(OLD)
     assert {pod["metadata"]["uid"] for pod in it.cluster.list("pods", "app=green")} == old
+
+
+@runs("CloneSet: `kubectl kruise` describes the Rollout and undoes the release")
+def test_kubectl_kruise_describes_and_undoes_a_release(stage: Staging) -> None:
+    it = stage(CLONE_SET, "undone")
+    it.begin(canary("undone", CLONE_SET, waits("40%"), {"replicas": "100%"}))
+    it.set_image(NEW)
+    it.pauses_in(1)
+    old = {pod["metadata"]["uid"] for pod in it.cluster.list("pods", "app=undone") if OLD in str(pod["spec"])}
+    # when
+    described = it.cluster.kruise("describe", "rollout", "undone")
+    undone = it.cluster.kruise("rollout", "undo", "rollout/undone")
+    # then
+    assert described.returncode == 0, described.stderr
+    assert "StepPaused" in described.stdout, described.stdout
+    assert undone.returncode == 0, undone.stderr
+    it.ends(OLD)
+    assert old <= {pod["metadata"]["uid"] for pod in it.cluster.list("pods", "app=undone")}
