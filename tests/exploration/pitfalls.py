@@ -19,10 +19,10 @@ from pykruise.kinds.statefulset import scale as set_scale
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kube.cache import cache
-from pykruise.plans.phases import PlanPhase, delete_steps, pod_chain
+from pykruise.plans.phases import DecidedStage, PlanPhase, decide_deletion
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle.states import LifecycleState
-from pykruise.runtime.plan import Stage
+from pykruise.runtime.reasons import Reason
 from simulation.mutating import Change, always
 from simulation.script import Operation, Script
 
@@ -48,11 +48,10 @@ def _one_after_the_other_waits(_original: Any) -> Any:
         for pod in ws.surplus:
             if pod.is_deleting or (not ws.is_available(pod) and pod.name != unhealthy[-1]):
                 break
-            steps, _ = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
-            if steps:
-                stage = Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=(pod_chain(pod, *steps),))
-                return [stage], {}, False
-        return [], {}, False
+            decision = decide_deletion(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
+            if not isinstance(decision, Reason):
+                return DecidedStage(purpose=Purpose.DELETE_SURPLUS_PODS, decisions=[decision]), {}
+        return None, {}
 
     return surplus_in_order
 

@@ -20,7 +20,6 @@ import msgspec
 
 from pykruise.kinds.cloneset import (
     claims,
-    in_place,
     limits,
     plan,
     scale,
@@ -45,9 +44,7 @@ from pykruise.kube.cache import cache, reflector
 from pykruise.kube.election import takeover as hand_over
 from pykruise.kube.errors import KubeError
 from pykruise.kube.values.int_or_percent import Rounding
-from pykruise.plans import in_place as in_place_steps
-from pykruise.plans import in_place_steps as in_place_turns
-from pykruise.plans import phases
+from pykruise.plans import in_place, phases, pod_writes
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.workload.ordinals import Reserved
 from pykruise.runtime import execute, reconcile, shared_keys
@@ -187,16 +184,16 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "surge continues while the update is paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
     "writes have no preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),
-        (phases, "patch_object", _of_any_version),
-        (phases, "delete_object", _of_any_version),
+        (pod_writes, "patch_object", _of_any_version),
+        (pod_writes, "delete_object", _of_any_version),
     ),
     "a pod that is not ready is deleted without a precondition": (
-        (phases, "delete_object", _of_any_version),
+        (pod_writes, "delete_object", _of_any_version),
     ),
     "paused is ignored": ((CloneSetSpec, "is_paused", _as_property(False)),),
     "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
     "the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
-    "the inPlaceUpdate hook is ignored": ((in_place_turns, "is_hooked", always(False)),),
+    "the inPlaceUpdate hook is ignored": ((in_place, "is_hooked", always(False)),),
     "a terminating CloneSet is still reconciled": ((CLONE_SET.control, "plan", _terminating_is_ignored),),
     "scaleStrategy.maxUnavailable is ignored": (_limits(scale_max_unavailable=lambda _limits: 10**6),),
     "minReadySeconds is ignored": (
@@ -210,14 +207,14 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
     "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
     "pods that can be updated in place are recreated": (
-        (in_place.CloneSetDifferences, "between", always(NotInPlace("on purpose"))),
+        (in_place.Differences, "between", always(NotInPlace("on purpose"))),
     ),
-    "an update in place counts as complete immediately": ((in_place_steps, "go_on", _refreshed_too_early),),
+    "an update in place counts as complete immediately": ((in_place, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
     "the existence of the owner is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
     "claims stay when their pod is deleted": (
-        (claims.ClaimPlan, "follow", lambda _original: lambda _claims, _pod, deletion: tuple(deletion)),
+        (claims.ClaimPlan, "with_claims", lambda _original: lambda _claims, deletion: deletion),
     ),
     "claims are not created with their pods": ((claims, "claim_documents", always([])),),
     "claims without a pod are kept": (

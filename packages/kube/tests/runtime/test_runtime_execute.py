@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -34,6 +34,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.execute import Executor, Failure
 from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import WriteFault
 
 OWNER = {
     "apiVersion": "apps.kruise.io/v1beta1",
@@ -295,6 +296,36 @@ async def test_a_dry_run_changes_nothing_and_its_refusal_ends_the_chain(
     assert outcome.done == (() if is_refused else (real,))
     assert ("patched" in store.objects[Key("ns", "web-a")]) is not is_refused
     assert (outcome.failure is not None and outcome.failure.is_refused_resize) is is_refused
+
+
+REFUSED_RESIZES: Final = {
+    "no room": WriteFault.RESIZE_REFUSED,
+    "node does not have enough allocatable resources": WriteFault.RESIZE_REFUSED,
+    'User "manager" cannot patch resource "pods/resize"': WriteFault.RESIZE_REFUSED,
+    "exceeded quota: team": WriteFault.QUOTA,
+    'admission webhook "pods.example.com" denied the request': WriteFault.WEBHOOK,
+    "ValidatingAdmissionPolicy 'small' denied request": WriteFault.POLICY,
+    "maximum cpu usage per Container is 1, but limit is 2": WriteFault.POLICY,
+}
+"""Answers with status code 403 to a resize, each with the code of the failure."""
+
+
+@pytest.mark.parametrize(("message", "code"), REFUSED_RESIZES.items())
+async def test_a_refused_resize_is_named_so_unless_a_person_must_correct_its_cause(
+    message: str, code: WriteFault
+) -> None:
+    # given
+    error = ForbiddenError(ErrorStatus(code=403, message=message))
+    resize = Patch(
+        resource=PODS,
+        key=Key("ns", "web-a"),
+        patch_type=PatchType.STRATEGIC,
+        body={"spec": {}},
+        subresource="resize",
+    )
+    step = Step(action=resize, because="resizes")
+    # then
+    assert Failure(Purpose.UPDATE_PODS, "web-a", step, error).reason.code == code
 
 
 async def test_a_ramp_risks_one_request_before_it_sends_many(store: Store) -> None:

@@ -8,16 +8,14 @@ import pytest
 
 from pykruise.kube.clock import Instant
 from pykruise.plans import in_place
-from pykruise.plans.in_place import ByRevision, InPlaceProgress, Recall, SeenInPlace
-from pykruise.pods.in_place import InPlaceSettings, NotInPlace, PodPatch, Template, UpdateSpec
+from pykruise.plans.in_place import Differences, InPlaceProgress, Recall, SeenInPlace
+from pykruise.pods.in_place import InPlaceSettings, NotInPlace, Template, UpdateSpec
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.view.names import RevisionHash
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
-from pykruise.runtime.actions import Patch
-from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 POD = PodView(namespace="default", name="web-a", uid="uid-a", resource_version=5)
@@ -97,17 +95,6 @@ def test_what_is_written_to_is_looked_at_every_time(asked: list[str]) -> None:
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize(("is_serving", "insists_on"), [(True, ""), (False, "5")])
-def test_an_update_of_a_pod_that_does_not_serve_begins_only_as_it_was_seen(
-    is_serving: bool, insists_on: str
-) -> None:
-    """It may have become ready meanwhile, and then it costs a place in the budget."""
-    pod = msgspec.structs.replace(POD, is_serving=is_serving)
-    writes = [PodPatch(body={}, because="leaves service"), PodPatch(body={}, because="is updated")]
-    steps = in_place.begin_steps(pod, writes, revision="web-2")
-    assert [getattr(step.action, "resource_version", None) for step in steps] == [insists_on, ""]
-
-
 def test_a_pod_that_was_not_asked_about_is_forgotten(asked: list[str]) -> None:
     # given
     plans, other = Plans(), pod("web-b")
@@ -184,66 +171,73 @@ def test_revisions_that_are_not_the_same_many_are_remembered(monkeypatch: pytest
     assert ask(olds[0]) == 1
 
 
-class Compared(ByRevision):
-    """Remembers what it was asked."""
+class Compared(Recall):
+    """Remembers the revisions that it compared."""
 
     def __init__(self) -> None:
-        super().__init__({RevisionHash("1"): revision_view("web-1")})
-        self.asked: list[str | None] = []
+        super().__init__()
+        self.asked: list[str] = []
 
-    def between(self, old: RevisionView | None) -> NotInPlace:
-        self.asked.append(old and old.name)
-        return NotInPlace(f"number {len(self.asked)}")
+    def difference(self, old: Template | None, target: Template, **options: Any) -> UpdateSpec | NotInPlace:
+        assert isinstance(target, RevisionView)
+        self.asked.append(old.name if isinstance(old, RevisionView) else "")
+        can_update = old is not None and (old.name, target.name) == ("web-1", "web-3")
+        return UpdateSpec(revision="web-3") if can_update else NotInPlace(f"number {len(self.asked)}")
+
+
+def differences(compared: Recall, **options: Any) -> Differences:
+    revisions = {number: revision_view(f"web-{number}") for number in "12"}
+    return Differences(
+        revisions, revision_view("web-3"), compared, revision="web-3", settings=InPlaceSettings(), **options
+    )
+
+
+def of_revisions(numbers: str) -> list[PodView]:
+    return [
+        msgspec.structs.replace(POD, name=f"{index}", revision=RevisionHash(number))
+        for index, number in enumerate(numbers)
+    ]
 
 
 def test_pods_of_one_revision_are_compared_once() -> None:
-    compared = Compared()
-    pods = [msgspec.structs.replace(POD, revision=RevisionHash(revision)) for revision in "1121"]
-    assert [compared.of(pod) for pod in pods] == [
-        NotInPlace("number 1"),
-        NotInPlace("number 1"),
-        NotInPlace("number 2"),
-        NotInPlace("number 1"),
-    ]
+    compared, pods, change = Compared(), of_revisions("1131"), UpdateSpec(revision="web-3")
+    result = differences(compared)
+    expected = [change, change, NotInPlace("number 2"), change]
+    assert [result.of(pod) for pod in pods] == expected
     # and that one is not stored any more is known too
-    assert compared.asked == ["web-1", None]
+    assert compared.asked == ["web-1", ""]
+    # and all together have the same answers
+    assert result.split(pods) == (
+        [(pods[0], change), (pods[1], change), (pods[3], change)],
+        {"2": "number 2"},
+    )
+    assert compared.asked == ["web-1", ""]
+
+
+def test_a_policy_that_recreates_pods_compares_nothing() -> None:
+    compared, pods = Compared(), of_revisions("12")
+    result = differences(compared, refusal="podUpdatePolicy is ReCreate")
+    assert result.split(pods) == ([], dict.fromkeys("01", "podUpdatePolicy is ReCreate"))
+    assert compared.asked == []
+
+
+@pytest.mark.parametrize(
+    ("only", "codes"),
+    [
+        (True, {"1": Code.NOT_IN_PLACE, "2": Code.BROKEN_UPDATE}),
+        (False, {"2": Code.BROKEN_UPDATE}),
+    ],
+)
+def test_some_pods_must_not_be_updated_at_all(only: bool, codes: dict[str, Code]) -> None:
+    pods = of_revisions("121")
+    pods[2] = msgspec.structs.replace(pods[2], state="Tomorrow")
+    refused = differences(Compared()).refusals(pods, only=only, updatable=("",))
+    assert {name: reason.code for name, reason in refused.items()} == codes
 
 
 @pytest.mark.parametrize(("pods", "most"), [(0, 10), (640, 10), (704, 11), (2048, 32), (100_000, 32)])
 def test_a_large_set_begins_more_updates_with_each_plan(pods: int, most: int) -> None:
     assert in_place.begun_at_once(pods) == most
-
-
-@pytest.mark.parametrize(
-    ("checked", "unchanged", "insists_on"),
-    [(False, False, ""), (True, False, "5"), (False, True, "5"), (True, True, "5")],
-)
-def test_only_the_first_write_insists_on_the_pod_as_it_was_seen(
-    checked: bool, unchanged: bool, insists_on: str
-) -> None:
-    """After it, that version is gone."""
-    writes = [
-        PodPatch(body={}, because="resize", subresource="resize", checked=checked),
-        PodPatch(body={}, because="images", checked=checked),
-        PodPatch(body={}, because="more", checked=checked),
-    ]
-    done, failed = Note(reason="Done", message=""), Note(reason="Failed", message="", warning=True)
-    steps = in_place.update_steps(POD, writes, done=done, failed=failed, unchanged=unchanged)
-    patches = [step.action for step in steps if isinstance(step.action, Patch)]
-    assert [(patch.subresource, patch.resource_version) for patch in patches] == [
-        ("resize", insists_on),
-        ("", ""),
-        ("", ""),
-    ]
-    # and the event comes after the last
-    assert [step.done for step in steps] == [None, None, done]
-    assert [step.failed for step in steps] == [failed] * 3
-
-
-def test_that_an_update_cannot_begin_is_a_warning() -> None:
-    (step,) = in_place.begin_steps(POD, [PodPatch(body={}, because="images")], revision="web-2")
-    assert step.failed is not None
-    assert step.failed.warning
 
 
 def updating(**state: Any) -> PodView:
@@ -277,19 +271,20 @@ def test_an_update_that_is_done_or_cannot_go_on_is_no_wait() -> None:
     annotations = {keys.IN_PLACE_STATE_ANNOTATION: "{"}
     pod = msgspec.structs.replace(POD, annotations=annotations, may_be_updating=True)
     broken = in_place.go_on(pod, now=10.0, settings=InPlaceSettings())
-    assert (broken.is_complete, broken.is_broken, broken.steps) == (False, True, ())
+    assert (broken.is_complete, broken.is_broken, broken.decision) == (False, True, None)
     assert broken.waits is not None
     assert broken.waits.code == Code.BROKEN_UPDATE
 
 
-def test_that_an_update_cannot_go_on_with_its_next_containers_is_a_warning() -> None:
+def test_an_update_goes_on_with_its_next_containers() -> None:
     pod = msgspec.structs.replace(
         updating(lastContainerStatuses={}, nextContainerImages={"main": "nginx:3"}),
         container_statuses=(),
     )
     progress = in_place.go_on(pod, now=10.0, settings=InPlaceSettings())
-    assert progress.steps
-    assert all(step.failed is not None and step.failed.warning for step in progress.steps)
+    assert progress.decision is not None
+    assert (progress.decision.pod, progress.decision.revision) == (pod, "")
+    assert progress.decision.writes
 
 
 @pytest.mark.parametrize(

@@ -2,28 +2,23 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
+import msgspec
 import pytest
 
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import InPlaceProgress, Recall, SeenInPlace
-from pykruise.plans.lifecycle_refresh import (
-    because_of,
-    due_conditions,
-    refresh_phase,
-    released_after_update,
-    service_step,
-)
-from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase
+from pykruise.plans.lifecycle_refresh import bring_into_service, refresh_phase
+from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, PlanPhase, SpecifyPod
 from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerFacts
 from pykruise.pods.view.pod_view import ConditionView, PodView
-from pykruise.runtime.actions import Patch
-from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
 
 NOW = parse_time("2026-01-31T12:00:00Z")
@@ -60,17 +55,14 @@ def refreshed(
 ) -> PlanPhase:
     """`due`: names of the pods to which something is due; `asked`: gets the names of those that are asked about."""
 
-    def steps_of(pod: PodView, _: InPlaceProgress) -> tuple[Step, ...]:
+    def decide(pod: PodView, _: InPlaceProgress) -> ChangePod | Reason:
         if asked is not None:
             asked.append(pod.name)
-        return (
-            service_step(pod, InPlaceProgress(), conditions=[TRUE], because="due") if pod.name in due else ()
-        )
+        return ChangePod(pod=pod, conditions=[TRUE], because="due") if pod.name in due else WAITS
 
     return refresh_phase(
         pods,
-        steps_of=steps_of,
-        why_waiting=lambda _: WAITS,
+        decide=decide,
         now=NOW,
         settings=InPlaceSettings(),
         recall=recall,
@@ -88,22 +80,20 @@ def test_a_pod_is_written_to_or_says_what_it_waits_for() -> None:
 
 
 def test_a_pod_that_waits_for_nothing_has_no_reason() -> None:
-    phase = refresh_phase([pod()], steps_of=lambda *_: (), now=NOW, settings=InPlaceSettings())
+    phase = refresh_phase([pod()], decide=lambda *_: None, now=NOW, settings=InPlaceSettings())
     assert (phase.stages, phase.skipped) == ((), {})
 
 
 def test_a_new_pod_may_change_while_it_gets_its_conditions() -> None:
     """Unlike one whose update ends: another one may have begun."""
 
-    def steps_of(pod: PodView, progress: InPlaceProgress) -> tuple[Step, ...]:
-        return service_step(pod, progress, conditions=due_conditions(pod, progress, now=NOW), because="new")
-
     new = pod("a", open_gates=BOTH, readiness_gates=BOTH, node_name="n1")
-    phase = refresh_phase([new], steps_of=steps_of, now=NOW, settings=InPlaceSettings())
-    (step,) = phase.stages[0].chains[0].steps
-    assert isinstance(step.action, Patch)
-    assert [condition["type"] for condition in step.action.body["status"]["conditions"]] == list(BOTH)
-    assert step.action.resource_version == ""
+    decide = partial(bring_into_service, now=NOW)
+    phase = refresh_phase([new], decide=decide, now=NOW, settings=InPlaceSettings())
+    (change,) = phase.stages[0].decisions
+    assert isinstance(change, ChangePod)
+    assert [condition["type"] for condition in change.conditions] == list(BOTH)
+    assert not change.unchanged
 
 
 def test_the_next_time_is_the_first_of_all() -> None:
@@ -118,6 +108,61 @@ def test_what_an_update_writes_itself_comes_before_what_else_is_due() -> None:
     phase = refreshed([in_grace("a", since_s=11)], due=["a"], asked=asked)
     assert phase.touched == {"a"}
     assert asked == []
+
+
+RESIZE_AFTER_GRACE: Final = json.dumps(
+    {
+        "revision": "web-2",
+        "containerResources": {"main": {"requests": {"cpu": "2"}}},
+        "graceSeconds": 10,
+    }
+)
+
+
+RESIZES = InPlaceSettings(vertical_scaling=True)
+
+
+def resized_after_grace() -> PodView:
+    item = in_grace("a", since_s=11, text=RESIZE_AFTER_GRACE)
+    return msgspec.structs.replace(item, containers=(ContainerFacts(name="main", image="nginx:1"),))
+
+
+def test_a_resize_that_ends_a_grace_period_is_among_the_last_writes() -> None:
+    """The API server may refuse it each time."""
+
+    def decide(pod: PodView, _: InPlaceProgress) -> ChangePod:
+        return ChangePod(pod=pod, conditions=[TRUE], because="due")
+
+    phase = refresh_phase([resized_after_grace(), pod("b")], decide=decide, now=NOW, settings=RESIZES)
+    written = [(stage.is_last, [each.subject for each in stage.decisions]) for stage in phase.stages]
+    assert written == [(False, ["b"]), (True, ["a"])]
+    assert phase.touched == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused_for_s", "is_specified"),
+    [
+        ("InPlaceIfPossible", 120, True),
+        ("InPlaceIfPossible", 119, False),
+        ("InPlaceIfPossible", None, False),
+        ("InPlaceOnly", 120, False),
+    ],
+)
+def test_a_pod_whose_resize_is_refused_for_too_long_is_specified_for_deletion_instead(
+    policy: str, refused_for_s: float | None, is_specified: bool
+) -> None:
+    phase = refresh_phase(
+        [resized_after_grace()],
+        decide=lambda *_: None,
+        policy=policy,
+        refused_since=None if refused_for_s is None else NOW - refused_for_s,
+        now=NOW,
+        settings=RESIZES,
+    )
+    (stage,) = phase.stages
+    (decision,) = stage.decisions
+    assert isinstance(decision, SpecifyPod) is is_specified
+    assert stage.is_last is not is_specified
 
 
 def test_an_update_that_cannot_go_on_is_a_failure() -> None:
@@ -165,8 +210,8 @@ def looked_at(
 
 
 def due(pod: PodView, progress: InPlaceProgress, *released: Document) -> list[tuple[str, str]]:
-    result = due_conditions(pod, progress, released=released, now=NOW)
-    return [(condition["type"], condition["status"]) for condition in result]
+    change = bring_into_service(pod, progress, released=released, now=NOW)
+    return [(condition["type"], condition["status"]) for condition in change.conditions] if change else []
 
 
 def test_conditions_come_once_a_pod_has_a_node() -> None:
@@ -201,35 +246,44 @@ def test_the_end_of_an_update_releases_what_its_hook_held(
         keys.KRUISE_POD_READY, "False", message='[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
     )
     item = pod(state=before, readiness_gates=(keys.KRUISE_POD_READY,), conditions=(held,))
-    result = released_after_update(item, after, now=NOW)
-    assert [condition["status"] for condition in result] == (["True"] if is_released else [])
+    change = bring_into_service(item, InPlaceProgress(), state=after, now=NOW)
+    conditions = change.conditions if change else ()
+    assert [condition["status"] for condition in conditions] == (["True"] if is_released else [])
 
 
 def test_a_trace_says_why_conditions_and_states_are_written() -> None:
-    ready = "nothing holds InPlaceUpdateReady back"
-    assert because_of([TRUE]) == ready
-    assert because_of([TRUE], LifecycleState.NORMAL) == f"{ready}, and it may change to Normal"
-    assert because_of([], LifecycleState.NORMAL) == "it may change to Normal"
-    assert because_of([]) == ""
+    ready, normal = "nothing holds InPlaceUpdateReady back", LifecycleState.NORMAL
+    assert because(released=[TRUE]) == ready
+    assert because(released=[TRUE], state=normal) == f"{ready}, and it may change to Normal"
+    assert because(state=normal) == "it may change to Normal"
+    assert because(released=[TRUE], state=normal, because="is kept") == f"{ready}, and is kept"
+    lacking: dict[str, Any] = {"labels": {"a": "b"}, "because_of_labels": "it lacks a label"}
+    assert because(**lacking) == "it lacks a label"
+    assert because(released=[TRUE], **lacking) == ready
+
+
+def because(**given: Any) -> str:
+    change = bring_into_service(pod(), InPlaceProgress(), now=NOW, **given)
+    assert change is not None
+    return change.because
 
 
 # ── the write ────────────────────────────────────────────────────────────────
 
-METADATA: Document = {"labels": {"a": "b"}}
 OTHER: Document = {"type": keys.KRUISE_POD_READY, "status": "True"}
 HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
 
 
 @pytest.mark.parametrize(
-    ("item", "conditions", "metadata", "is_complete", "subresource", "version"),
+    ("item", "conditions", "labels", "is_complete", "unchanged"),
     [
-        (pod(), [TRUE], METADATA, False, "status", ""),
-        (pod(), [TRUE], None, False, "status", ""),
-        (pod(), [], METADATA, False, "", ""),
-        (pod(), [], METADATA, True, "", "5"),
-        (HELD, [TRUE], METADATA, False, "status", "5"),
-        (HELD, [TRUE, OTHER], None, False, "status", "5"),
-        (HELD, [OTHER], None, False, "status", ""),
+        (pod(), [TRUE], {"a": "b"}, False, False),
+        (pod(), [TRUE], {}, False, False),
+        (pod(), [], {"a": "b"}, False, False),
+        (pod(), [], {"a": "b"}, True, True),
+        (HELD, [TRUE], {"a": "b"}, False, True),
+        (HELD, [TRUE, OTHER], {}, False, True),
+        (HELD, [OTHER], {}, False, False),
     ],
     ids=[
         "conditions that were missing",
@@ -242,26 +296,25 @@ HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
     ],
 )
 def test_all_that_is_due_is_one_write(
-    item: PodView,
-    conditions: list[Document],
-    metadata: Document | None,
-    is_complete: bool,
-    subresource: str,
-    version: str,
+    item: PodView, conditions: list[Document], labels: dict[str, str], is_complete: bool, unchanged: bool
 ) -> None:
     """Of the very pod that was looked at where another update may have begun since."""
     progress = InPlaceProgress(is_complete=is_complete)
-    (step,) = service_step(item, progress, conditions=conditions, metadata=metadata, because="due")
-    assert isinstance(step.action, Patch)
-    expected: Document = {"metadata": metadata} if metadata else {}
-    if conditions:
-        expected["status"] = {"conditions": conditions}
-    assert step.action.body == expected
-    assert (step.action.subresource, step.action.resource_version) == (subresource, version)
+    change = bring_into_service(item, progress, released=conditions, labels=labels, now=NOW)
+    assert change is not None
+    assert change.metadata == ({"labels": labels} if labels else {})
+    assert (change.conditions, change.unchanged) == (conditions, unchanged)
+
+
+def test_a_new_state_and_further_labels_are_one_write() -> None:
+    change = bring_into_service(
+        pod(), InPlaceProgress(), state=LifecycleState.NORMAL, labels={"a": "b"}, now=NOW
+    )
+    assert change is not None
+    assert change.metadata["labels"] == {keys.STATE_LABEL: "Normal", "a": "b"}
 
 
 def test_a_pod_to_which_nothing_is_due_is_not_written_to() -> None:
-    assert (
-        service_step(pod(), InPlaceProgress(is_complete=True), conditions=[], metadata=None, because="") == ()
-    )
-    assert service_step(pod(), InPlaceProgress(), conditions=[], metadata={}, because="") == ()
+    for is_complete in (True, False):
+        progress = InPlaceProgress(is_complete=is_complete)
+        assert bring_into_service(pod(), progress, now=NOW) is None

@@ -6,7 +6,8 @@ import pytest
 
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.plans.ownership import Adopter, adoption_stages, release_stages
+from pykruise.plans.ownership import Adopter, adoption_stages, release_pods
+from pykruise.plans.pod_writes import write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
@@ -58,9 +59,9 @@ def test_without_orphans_nothing_is_asked() -> None:
 
 
 def test_pods_are_released_as_they_were_seen() -> None:
-    (stage,) = release_stages([POD], owner_uid="u")
+    (stage,) = write_phases(release_pods([POD], owner_uid="u"))
     assert stage.purpose == Purpose.RELEASE
     patch = patches(stage)["a"]
     assert (patch.uid, patch.resource_version) == ("uid-a", "5")
     assert patch.body["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": "u"}]
-    assert release_stages([], owner_uid="u") == ()
+    assert write_phases(release_pods([], owner_uid="u")) == ()

@@ -1,4 +1,4 @@
-"""The steps that phases of every kind make for a pod."""
+"""Decisions that phases of every kind take about a pod, and their writes."""
 
 from typing import Any
 
@@ -6,14 +6,27 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.phases import delete_steps, skip, stage_of, state_step
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from pykruise.plans.phases import (
+    ChangePod,
+    CreatePod,
+    DecidedStage,
+    DeletePod,
+    PlanPhase,
+    SpecifyPod,
+    UpdatePod,
+    decide_deletion,
+    skip,
+)
+from pykruise.plans.pod_writes import chain_of, stage_of, write_phases
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.lifecycle.states import LifecycleHook, LifecycleState
+from pykruise.pods.in_place import PodPatch
+from pykruise.pods.lifecycle.states import LifecycleHook
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import ConditionView, PodView
-from pykruise.runtime.actions import Delete, Patch
-from pykruise.runtime.plan import Chain, Step
+from pykruise.runtime.actions import Delete, Patch, delete_object
+from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 NOW = parse_time("2026-01-31T12:00:00Z")
@@ -38,9 +51,11 @@ def pod(*, hooked: bool = False, serving: bool = True, **fields: Any) -> PodView
 
 
 def deletion(pod: PodView, hook: LifecycleHook | None = None) -> tuple[Step | None, Reason | None]:
-    steps, waits = delete_steps(pod, hook=hook, now=NOW, because="surplus")
-    assert len(steps) <= 1
-    return (steps[0] if steps else None), waits
+    decision = decide_deletion(pod, hook=hook, now=NOW, because="surplus")
+    if isinstance(decision, Reason):
+        return None, decision
+    (step,) = chain_of(decision).steps
+    return step, None
 
 
 @pytest.mark.parametrize(
@@ -115,30 +130,145 @@ def test_a_hook_holds_only_pods_that_have_prepared() -> None:
     assert (step is not None, waits) == (True, None)
 
 
-@pytest.mark.parametrize(
-    ("conditions", "unchanged", "version", "subresource"),
-    [
-        ([], False, "", ""),
-        ([], True, "5", ""),
-        ([{"type": "Ready", "status": "False"}], False, "5", "status"),
-    ],
-)
-def test_a_state_is_set_with_its_conditions_in_one_write(
-    conditions: list[Document], unchanged: bool, version: str, subresource: str
+@pytest.mark.parametrize("metadata", [{}, {"labels": {"a": "b"}}])
+@pytest.mark.parametrize("unchanged", [True, False])
+@pytest.mark.parametrize(("conditions", "subresource"), [([], ""), ([{"type": "Ready"}], "status")])
+def test_a_pod_gets_metadata_and_conditions_in_one_write(
+    metadata: Document, unchanged: bool, conditions: list[Document], subresource: str
 ) -> None:
-    step = state_step(
-        pod(), LifecycleState.NORMAL, now=NOW, because="", conditions=conditions, unchanged=unchanged
+    change = ChangePod(
+        pod=pod(), metadata=metadata, conditions=conditions, because="due", unchanged=unchanged
     )
+    (step,) = chain_of(change).steps
     assert isinstance(step.action, Patch)
-    assert (step.action.resource_version, step.action.subresource) == (version, subresource)
-    assert step.action.body.get("status", {"conditions": []}) == {"conditions": conditions}
-    assert ("status" in step.action.body) is bool(conditions)
+    assert (step.action.resource_version, step.action.subresource) == ("5" if unchanged else "", subresource)
+    expected: Document = {"metadata": metadata} if metadata else {}
+    if conditions:
+        expected["status"] = {"conditions": conditions}
+    assert step.action.body == expected
+
+
+@pytest.mark.parametrize(
+    ("checked", "is_serving", "insists_on"),
+    [(False, True, ""), (True, True, "5"), (False, False, "5"), (True, False, "5")],
+)
+def test_only_the_first_write_insists_on_the_pod_as_it_was_seen(
+    checked: bool, is_serving: bool, insists_on: str
+) -> None:
+    """After it, that version is gone. A pod that does not serve may have become ready meanwhile, and then its update
+    costs a place in the budget.
+    """
+    writes = [
+        PodPatch(body={}, because="resize", subresource="resize", checked=checked),
+        PodPatch(body={}, because="images", checked=checked),
+        PodPatch(body={}, because="more", checked=checked),
+    ]
+    steps = chain_of(UpdatePod(pod=pod(serving=is_serving), writes=writes, revision="web-2")).steps
+    patches = [step.action for step in steps if isinstance(step.action, Patch)]
+    assert [(patch.subresource, patch.resource_version) for patch in patches] == [
+        ("resize", insists_on),
+        ("", ""),
+        ("", ""),
+    ]
+    # and the event comes after the last
+    assert [step.done is not None for step in steps] == [False, False, True]
+
+
+def test_a_dry_run_insists_like_the_first_write_after_it() -> None:
+    """It changes nothing, so the write after it finds the same version."""
+    writes = [
+        PodPatch(body={}, because="asks", subresource="resize", is_dry_run=True),
+        PodPatch(body={}, because="images"),
+        PodPatch(body={}, because="resize", subresource="resize"),
+    ]
+    steps = chain_of(UpdatePod(pod=pod(serving=False), writes=writes, revision="web-2")).steps
+    patches = [step.action for step in steps if isinstance(step.action, Patch)]
+    assert [(patch.is_dry_run, patch.resource_version) for patch in patches] == [
+        (True, "5"),
+        (False, "5"),
+        (False, ""),
+    ]
+
+
+@pytest.mark.parametrize("is_serving", [True, False])
+def test_an_update_that_goes_on_does_not_ask_for_a_place_and_has_no_event_of_its_begin(
+    is_serving: bool,
+) -> None:
+    writes = [PodPatch(body={}, because="images")]
+    (step,) = chain_of(UpdatePod(pod=pod(serving=is_serving), writes=writes)).steps
+    assert isinstance(step.action, Patch)
+    assert (step.action.resource_version, step.done) == ("", None)
+
+
+@pytest.mark.parametrize("revision", ["web-2", ""])
+def test_that_an_update_cannot_begin_or_go_on_is_a_warning(revision: str) -> None:
+    writes = [PodPatch(body={}, because="images"), PodPatch(body={}, because="more")]
+    steps = chain_of(UpdatePod(pod=pod(), writes=writes, revision=revision)).steps
+    assert all(step.failed is not None and step.failed.warning for step in steps)
+
+
+@pytest.mark.parametrize("unchanged", [True, False])
+def test_a_pod_is_specified_for_its_deletion_with_the_events_of_its_kind(unchanged: bool) -> None:
+    done, failed = Note(reason="Done", message=""), Note(reason="Failed", message="", warning=True)
+    mark = SpecifyPod(pod=pod(), because="recreated", unchanged=unchanged, done=done, failed=failed)
+    (step,) = chain_of(mark).steps
+    assert isinstance(step.action, Patch)
+    assert step.action.body == {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}
+    assert step.action.resource_version == ("5" if unchanged else "")
+    assert (step.done, step.failed) == (done, failed)
+
+
+def test_claims_are_written_in_the_chain_of_their_pod() -> None:
+    first, last = (
+        Step(action=delete_object(PERSISTENT_VOLUME_CLAIMS, pod(), unchanged=False), because=because)
+        for because in ("before", "after")
+    )
+    document = {"metadata": {"namespace": "shop", "name": "new"}}
+    decisions = (
+        CreatePod(subject="new", document=document, because="missing", created="created", before=(first,)),
+        DeletePod(pod=pod(), because="surplus", unchanged=False, before=(first,), after=(last,)),
+        ChangePod(pod=pod(), metadata={"labels": {}}, because="due", before=(first,)),
+    )
+    chains = [chain_of(decision) for decision in decisions]
+    assert [[step.because for step in chain.steps] for chain in chains] == [
+        ["before", "missing"],
+        ["before", "surplus", "after"],
+        ["before", "due"],
+    ]
+    assert [chain.subject for chain in chains] == ["new", "a", "a"]
+    assert [chain.has_random_name for chain in chains] == [True, False, False]
 
 
 def test_there_is_no_stage_without_a_write() -> None:
     assert stage_of(Purpose.UPDATE_PODS, []) == ()
     (stage,) = stage_of(Purpose.UPDATE_PODS, [Chain(subject="a", steps=())])
     assert stage.purpose == Purpose.UPDATE_PODS
+    # and neither of decisions
+    due = ChangePod(pod=pod(), because="due")
+    phase = PlanPhase(
+        decided=(
+            DecidedStage(purpose=Purpose.CREATE_PODS, decisions=[]),
+            DecidedStage(purpose=Purpose.UPDATE_PODS, decisions=[due], regardless=True),
+        )
+    )
+    (stage,) = write_phases(PlanPhase(), phase)
+    assert (stage.purpose, stage.regardless, stage.chains) == (Purpose.UPDATE_PODS, True, (chain_of(due),))
+
+
+def test_stages_that_may_be_refused_are_last_whatever_phase_they_are_of() -> None:
+    due = ChangePod(pod=pod(), because="due")
+
+    def phase(purpose: Purpose) -> PlanPhase:
+        late = DecidedStage(purpose=purpose, decisions=[due], is_last=True, is_optional=True)
+        return PlanPhase(decided=(late, DecidedStage(purpose=purpose, decisions=[due])))
+
+    stages = write_phases(phase(Purpose.REFRESH_PODS), phase(Purpose.UPDATE_PODS))
+    assert [(stage.purpose, stage.is_optional) for stage in stages] == [
+        (Purpose.REFRESH_PODS, False),
+        (Purpose.UPDATE_PODS, False),
+        (Purpose.REFRESH_PODS, True),
+        (Purpose.UPDATE_PODS, True),
+    ]
 
 
 def test_pods_are_left_alone_for_one_reason() -> None:

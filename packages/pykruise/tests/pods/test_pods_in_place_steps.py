@@ -513,7 +513,7 @@ def test_resources_that_restart_nothing_change_before_the_pod_leaves_service_wha
         assert "resize" not in [write.subresource for write in go_on(pod, after=31, settings=SCALING).writes]
     pod.restarts("c1")
     # then the update is complete as soon as the resources are in force
-    assert "has not given container c2 its resources" in waits(pod, after=40, settings=SCALING).because
+    assert "has not provided the resources of container c2" in waits(pod, after=40, settings=SCALING).because
     pod.status_of("c2")["resources"] = copy.deepcopy(pod.spec_of("c2")["resources"])
     completes(pod, settings=SCALING)
 

@@ -180,7 +180,7 @@ def test_the_message_names_both_selectors_and_how_to_recover() -> None:
     message = Mismatch(managed=canonical_selector(WEB), stored=canonical_selector(API)).message("CloneSet")
     assert canonical_selector(WEB) in message
     assert canonical_selector(API) in message
-    assert "Put it back" in message
+    assert "Restore it" in message
     assert "delete the CloneSet" in message
     assert "--cascade=orphan" in message
     assert "not recorded" in Mismatch(managed="", stored="{}").message("CloneSet")

@@ -12,7 +12,8 @@ from pykruise.kinds.crew.types import CREWS, CrewStatus
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import delete_steps, pod_chain
+from pykruise.plans.phases import DeletePod
+from pykruise.plans.pod_writes import chain_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.runtime.actions import Create
@@ -67,7 +68,5 @@ def _pod(crew: ReadableCrewView, name: str) -> Document:
 def _deleted(snapshot: Snapshot, wanted: list[str]) -> Iterator[Chain]:
     for pod in snapshot.pods:
         if pod.name not in wanted and not pod.is_deleting:
-            steps, _ = delete_steps(
-                pod, hook=None, now=snapshot.now, because="the Crew is larger than its size"
-            )
-            yield pod_chain(pod, *steps)
+            because = "the Crew is larger than its size"
+            yield chain_of(DeletePod(pod=pod, because=because, unchanged=not pod.is_serving))

@@ -93,7 +93,8 @@ class Failure(msgspec.Struct, frozen=True):
         text = (
             _without_name(str(self.error), action.key.name) if isinstance(action, Create) else str(self.error)
         )
-        code, remedy = _cause_of(self.error)
+        unknown = WriteFault.RESIZE_REFUSED if self.is_refused_resize else WriteFault.POLICY
+        code, remedy = _cause_of(self.error, unknown=unknown)
         if self.is_refused_resize and code in (WriteFault.WRITE_FAILED, WriteFault.FORBIDDEN):
             code = WriteFault.RESIZE_REFUSED
         if isinstance(self.error, InvalidError) and is_named_too_long(action):
@@ -181,10 +182,11 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
 """Fragments of the messages of API servers' admission plugins and of RBAC, each with the code and the remedy."""
 
 
-def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
+def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str]:
     """Return the code and the action that a person must take. The write itself is retried automatically.
 
-    API servers return status code 403 for many causes, which only the text of the message distinguishes.
+    API servers return status code 403 for many causes, which only the text of the message distinguishes. `unknown`:
+    code of such an answer with another text.
     """
     text = str(error)
     if isinstance(error, ForbiddenError):
@@ -194,8 +196,10 @@ def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
     code = WriteFault.WRITE_FAILED
     if "webhook" in text:
         code = WriteFault.WEBHOOK
-    elif "AdmissionPolicy" in text or isinstance(error, ForbiddenError):
+    elif "AdmissionPolicy" in text:
         code = WriteFault.POLICY
+    elif isinstance(error, ForbiddenError):
+        code = unknown
     match error:
         case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
             return code, "correct what it refuses in the object's spec, or change the policy that refuses it"

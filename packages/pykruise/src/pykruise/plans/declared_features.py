@@ -1,6 +1,6 @@
 """Nodes of a workload's pods that declare features, and not the feature that resizes a pod as a whole.
 
-pods + their nodes ──▶ undeclaring_nodes() ──▶ snapshots ──▶ ByRevision (plans/in_place.py)
+pods + their nodes ──▶ undeclaring_nodes() ──▶ snapshots ──▶ Differences (plans/in_place.py)
 """
 
 from collections.abc import Iterable, Mapping

@@ -9,20 +9,18 @@ a failed write                 ──▶ without_other_cause() ──▶ conditi
 Pure. A kind calls these functions if its policy lets pods be recreated. The kind also deletes the pods.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.plans.in_place import InPlaceProgress, go_on, is_resize_infeasible
-from pykruise.plans.phases import pod_patch
+from pykruise.plans.phases import SpecifyPod
 from pykruise.pods.api import PodUpdatePolicy
-from pykruise.pods.in_place import RESIZE, InPlaceSettings, NotInPlace, UpdateSpec
+from pykruise.pods.in_place import InPlaceSettings, UpdateSpec
 from pykruise.pods.reasons import Code
-from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import condition_of, without
-from pykruise.runtime.actions import Patch
-from pykruise.runtime.plan import Note, Step
+from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 
@@ -49,11 +47,6 @@ class WrittenCondition(Protocol):
 C = TypeVar("C", bound=WrittenCondition)
 
 
-def is_resize(step: Step) -> bool:
-    """Whether the step resizes a running pod, which the API server may refuse."""
-    return isinstance(step.action, Patch) and step.action.subresource == RESIZE
-
-
 # Resizes of pods whose update has begun
 
 
@@ -65,29 +58,24 @@ def recreation_instead(
     refused_since: Instant | None,
     settings: InPlaceSettings,
     now: Instant,
-) -> tuple[Step, ...]:
-    """Return the steps that specify a pod for deletion after it has waited for its resources for long enough: its node
-    can never provide them, or the API server has refused the resize since `refused_since`.
+) -> SpecifyPod | None:
+    """Decide to specify a pod for deletion after it has waited for its resources for long enough: its node can never
+    provide them, or the API server has refused the resize since `refused_since`.
 
-    The policy must let the pod be recreated. The kind deletes the pod under all its rules. Empty: the pod has not
+    The policy must let the pod be recreated. The kind deletes the pod under all its rules. None: the pod has not
     waited long enough, or must not be recreated.
     """
     if policy != PodUpdatePolicy.IN_PLACE_IF_POSSIBLE or pod.is_specified_delete:
-        return ()
+        return None
+    is_resize = progress.decision is not None and progress.decision.is_resize
     if progress.has_given_up(now):
         because = because_infeasible(settings)
-    elif any(map(is_resize, progress.steps)) and _is_overdue(refused_since, settings=settings, now=now):
+    elif is_resize and _is_overdue(refused_since, settings=settings, now=now):
         because = _because_refused(settings)
     else:
-        return ()
-    step = Step(
-        action=pod_patch(
-            pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}, unchanged=True
-        ),
-        because=because,
-        done=recreation_note(pod, because),
-    )
-    return (step,)
+        return None
+    note = recreation_note(pod, because)
+    return SpecifyPod(pod=pod, because=because, done=note, unchanged=True)
 
 
 def because_infeasible(settings: InPlaceSettings) -> str:
@@ -118,8 +106,7 @@ def given_up_at(pods: Iterable[PodView], *, settings: InPlaceSettings, now: Inst
 
 
 def overdue_refusals(
-    pods: Iterable[PodView],
-    difference_of: Callable[[PodView], UpdateSpec | NotInPlace],
+    changes: Iterable[tuple[PodView, UpdateSpec]],
     *,
     refused_since: Instant | None,
     settings: InPlaceSettings,
@@ -128,11 +115,11 @@ def overdue_refusals(
     """Return the first pod to resize with the reason to recreate it, if the API server has refused the last try for
     long enough. Otherwise return nothing. Pods that were not refused have been resized meanwhile.
 
-    `pods` are the pods whose update may begin now.
+    `changes` are the pods whose update may begin now, and how they change.
     """
     if not _is_overdue(refused_since, settings=settings, now=now):
         return {}
-    first = next((pod for pod in pods if _is_resized(difference_of(pod))), None)
+    first = next((pod for pod, change in changes if change.resources), None)
     return {first.name: _because_refused(settings)} if first is not None else {}
 
 
@@ -142,10 +129,6 @@ def _is_overdue(refused_since: Instant | None, *, settings: InPlaceSettings, now
 
 def _because_refused(settings: InPlaceSettings) -> str:
     return f"the API server has refused for {settings.resize_patience_s:g} s to resize a pod"
-
-
-def _is_resized(difference: UpdateSpec | NotInPlace) -> bool:
-    return isinstance(difference, UpdateSpec) and bool(difference.resources)
 
 
 def refused_since(conditions: Iterable[WrittenCondition] | None, kind: str) -> Instant | None:

@@ -1,39 +1,46 @@
-"""Updates in place as steps of a plan: the engine's writes with their preconditions and events.
+"""Updates in place: whether a pod can be updated so, its next step, and its progress.
 
-pods/in_place start() ──▶ writes ──▶ update_steps() ──▶ steps of a chain
-updating pod          ──▶ go_on() ──▶ InPlaceProgress: steps, the reason to wait, or that the update is complete
+pods + revisions        ──▶ Differences ──▶ UpdateSpec, or the reason to recreate the pod
+pod + UpdateSpec + hook ──▶ waits_for(), take_turn() ──▶ the reason to wait, or the decision: ask the hook, or begin
+updating pod            ──▶ go_on() ──▶ InPlaceProgress: a decision, the reason to wait, or that the update is complete
 
-Pure; serves every kind. The engine (pods/in_place) knows the changes and when they are complete. The kind decides
-which pods are updated, how many, and with which labels.
+Pure; serves every kind. The engine (pods/in_place) knows the changes, the writes and when they are complete. The kind
+decides which pods are updated, how many, in which order, and with which labels.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Required, TypedDict, Unpack
 
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.plans.phases import pod_patch
+from pykruise.plans.phases import ChangePod, UpdatePod
 from pykruise.pods.in_place import (
     Broken,
     Complete,
     Continue,
     InPlaceSettings,
     NotInPlace,
-    PodPatch,
     Template,
     UpdateSpec,
     Waiting,
     difference,
     next_step,
+    start,
 )
 from pykruise.pods.in_place.declared_features import on_node
+from pykruise.pods.lifecycle.readiness import PRE_UPDATE_HOOK, hold_back
+from pykruise.pods.lifecycle.states import (
+    LifecycleHook,
+    LifecycleState,
+    is_hooked,
+    state_metadata,
+    update_wait,
+)
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
-from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
 BEGUN_AT_ONCE: Final = 32
@@ -56,53 +63,67 @@ def begun_at_once(pods: int) -> int:
     return min(max(_FEWEST, pods // _PODS_PER_PLACE), BEGUN_AT_ONCE)
 
 
-def update_steps(
-    pod: PodView,
-    writes: Sequence[PodPatch],
-    *,
-    done: Note | None = None,
-    failed: Note | None = None,
-    unchanged: bool = False,
-) -> tuple[Step, ...]:
-    """Return the engine's writes as steps; `done` is recorded after the last one. `unchanged`: the first one requires
-    the pod's resourceVersion, like writes that the engine has marked `checked`.
+# Begin of an update
+
+
+class TurnTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """Target of the updates."""
+
+    revision: str
+    """Name of the revision for messages."""
+    labels: Mapping[str, str]
+    """Labels with which the kind marks a pod's revision."""
+    hook: LifecycleHook | None
+    """The inPlaceUpdate hook."""
+    now: Instant
+    settings: InPlaceSettings
+
+
+def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
+    """Return the reason why the pod must wait before any write to it; None: it need not. `hook` is inPlaceUpdate."""
+    if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
+        return update_wait(hook, pod)
+    if pod.state == LifecycleState.UPDATED and hook is None:
+        return Reason(Code.UPDATING_IN_PLACE, "its last update in place is about to end")
+    return None
+
+
+def take_turn(pod: PodView, spec: UpdateSpec, target: TurnTarget) -> ChangePod | UpdatePod:
+    """Decide the next step of a pod that `waits_for` nothing.
+
+    The pod enters PreparingUpdate if the hook must approve, otherwise the update begins. A pod that is still Updated
+    gets the hook again, so that it must be released once more.
     """
-    last = len(writes) - 1
-    # After the first real write of its own chain, the resourceVersion is no longer the planned one.
-    first = next((number for number, write in enumerate(writes) if not write.is_dry_run), 0)
-    return tuple(
-        Step(
-            action=pod_patch(
-                pod,
-                write.body,
-                subresource=write.subresource,
-                unchanged=(write.checked or unchanged) and number <= first,
-                is_dry_run=write.is_dry_run,
-            ),
-            because=write.because,
-            done=done if number == last else None,
-            failed=failed,
-        )
-        for number, write in enumerate(writes)
+    hook, now = target.hook, target.now
+    has_been_asked = pod.state in (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING)
+    is_held_again = pod.state == LifecycleState.UPDATED
+    if hook is None or not (is_held_again or (is_hooked(hook, pod) and not has_been_asked)):
+        metadata = state_metadata(LifecycleState.UPDATING, now=now)
+        writes = start(pod, spec, labels=target.labels, metadata=metadata, now=now, settings=target.settings)
+        return UpdatePod(pod=pod, writes=writes, revision=target.revision)
+    metadata = state_metadata(LifecycleState.PREPARING_UPDATE, now=now)
+    if is_held_again:
+        metadata["labels"] |= hook.labels_handler or {}
+        if hook.finalizers_handler:
+            metadata["finalizers"] = list(hook.finalizers_handler)
+    conditions = hold_back(pod, PRE_UPDATE_HOOK, now=now) if hook.mark_pod_not_ready else []
+    return ChangePod(
+        pod=pod,
+        metadata=metadata,
+        conditions=conditions,
+        because=f"to be updated in place to {target.revision}; the inPlaceUpdate hook holds it",
+        # If a pod that does not serve became ready meanwhile, its update would need a place in the budget.
+        unchanged=bool(conditions) or not pod.is_serving,
     )
 
 
-def begin_steps(pod: PodView, writes: Sequence[PodPatch], *, revision: str) -> tuple[Step, ...]:
-    """Return the steps that begin an update of the pod to `revision`, with their events."""
-    done = Note(reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {revision}")
-    failed = Note(
-        reason="FailedUpdatePodInPlace",
-        message=f"failed to update pod {pod.name} in place to {revision}",
-        warning=True,
-    )
-    # If a pod that does not serve became ready meanwhile, its update would need a place in the budget.
-    return update_steps(pod, writes, done=done, failed=failed, unchanged=not pod.is_serving)
+# Progress of an update
 
 
 class InPlaceProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of one pod's update."""
 
-    steps: tuple[Step, ...] = ()
+    decision: UpdatePod | None = None
     """Writes that continue the update."""
     is_complete: bool = False
     conditions: tuple[Document, ...] = ()
@@ -127,19 +148,15 @@ def go_on(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlacePr
     result = next_step(pod, now=now, settings=settings)
     match result:
         case Continue(writes=writes):
-            failed = Note(
-                reason="FailedUpdatePodInPlace",
-                message=f"failed to continue the update in place of pod {pod.name}",
-                warning=True,
-            )
-            return InPlaceProgress(steps=update_steps(pod, writes, failed=failed))
+            return InPlaceProgress(decision=UpdatePod(pod=pod, writes=writes))
         case Complete(conditions=conditions):
             return InPlaceProgress(is_complete=True, conditions=conditions)
         case Waiting():
+            waits = _waiting_reason(result)
             ends = _gives_up_at(pod, result, settings)
             times = [time for time in (result.look_at, ends) if time is not None and time > now]
             look_at = min(times, default=result.look_at)
-            return InPlaceProgress(waits=_waiting_reason(result), look_at=look_at, gives_up_at=ends)
+            return InPlaceProgress(waits=waits, look_at=look_at, gives_up_at=ends)
         case Broken(problem=problem):
             message = f"its update in place cannot continue: {problem}"
             return InPlaceProgress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
@@ -157,37 +174,86 @@ def is_resize_infeasible(pod: PodView) -> bool:
     return pending is not None and (pending.status, pending.reason) == ("True", "Infeasible")
 
 
-class ByRevision(ABC):
-    """Differences between pods and their wanted revision, by the pod's revision; computed once per revision.
+# Differences between revisions
+
+
+class DifferenceOptions(TypedDict, total=False):
+    """Options of `difference`, besides the two revisions."""
+
+    revision: Required[str]
+    settings: Required[InPlaceSettings]
+    grace_seconds: int
+    ignore_claims: bool
+
+
+class Differences:
+    """Differences between pods and a target revision, by the pod's revision; computed once per revision.
 
     `revisions`: stored revisions by the hash in pods' labels. `undeclaring`: nodes on which no pod is resized as a
-    whole.
+    whole. `refusal`: reason why the policy recreates all pods; empty: it does not.
     """
 
-    def __init__(self, revisions: Mapping[str, RevisionView], *, undeclaring: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        revisions: Mapping[str, RevisionView],
+        target: RevisionView,
+        recall: "Recall",
+        *,
+        undeclaring: Collection[str] = (),
+        refusal: str = "",
+        **options: Unpack[DifferenceOptions],
+    ) -> None:
         self._revisions = revisions
+        self._target = target
+        self._recall = recall
         self._undeclaring = undeclaring
-        self._found: dict[str, UpdateSpec | NotInPlace] = {}
+        self._refusal = refusal
+        self._options = options
+        self._known: dict[str, UpdateSpec | NotInPlace] = {}
+
+    def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
+        """Return the change for pods of a revision; None: it is not stored any more."""
+        if self._refusal:
+            return NotInPlace(self._refusal)
+        return self._recall.difference(old, self._target, **self._options)
+
+    def of_revision(self, revision: str) -> UpdateSpec | NotInPlace:
+        """Return the change of pods with this revision on nodes that resize pods, or the reason to recreate them."""
+        result = self._known.get(revision)
+        if result is None:
+            result = self._known[revision] = self.between(self._revisions.get(revision))
+        return result
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
         """Return the change of the pod, or the reason to recreate it."""
-        result = self._found.get(pod.revision)
-        if result is None:
-            result = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
+        result = self.of_revision(pod.revision)
         return on_node(result, pod.node_name, undeclaring=self._undeclaring) if self._undeclaring else result
 
-    @abstractmethod
-    def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
-        """Return the change for pods of a revision; None: it is not stored any more."""
+    def split(self, pods: Sequence[PodView]) -> tuple[list[tuple[PodView, UpdateSpec]], dict[str, str]]:
+        """Split the pods: those that can be updated in place with their changes, and the names of the others with the
+        reason.
+        """
+        if self._undeclaring:  # then pods of one revision differ by their nodes
+            ways = [(pod, self.of(pod)) for pod in pods]
+        else:
+            by_revision = {
+                revision: self.of_revision(revision) for revision in {pod.revision for pod in pods}
+            }
+            ways = [(pod, by_revision[pod.revision]) for pod in pods]
+        changes = [(pod, way) for pod, way in ways if isinstance(way, UpdateSpec)]
+        if len(changes) == len(ways):
+            return changes, {}
+        return changes, {pod.name: way.reason for pod, way in ways if isinstance(way, NotInPlace)}
 
-
-class DifferenceOptions(TypedDict):
-    """Options of `difference`, besides the two revisions."""
-
-    revision: str
-    settings: InPlaceSettings
-    grace_seconds: int
-    ignore_claims: bool
+    def refusals(
+        self, pods: Sequence[PodView], *, only: bool, updatable: Collection[str]
+    ) -> dict[str, Reason]:
+        """Return the names of pods that must not be updated at all, with the reason. `only`: the policy allows nothing
+        but updates in place. `updatable`: the known states of pods.
+        """
+        reasons = self.split(pods)[1] if only else {}
+        refused = {name: only_in_place(why) for name, why in reasons.items()}
+        return refused | {pod.name: unknown_state(pod) for pod in pods if pod.state not in updatable}
 
 
 _MOST_DIFFERENCES: Final = 64
@@ -212,14 +278,14 @@ class Recall:
 
     def __init__(self, seen: SeenInPlace | None = None) -> None:
         known = seen or SeenInPlace()
-        self._found = known.pods
+        self._known = known.pods
         self._now: dict[str, tuple[PodView, InPlaceSettings, InPlaceProgress]] = {}
         self._differences = dict(known.differences)
 
     @property
     def seen(self) -> SeenInPlace:
         """All results so far. Pods that this plan did not query are kept until `forget_others()`."""
-        return SeenInPlace(pods={**self._found, **self._now}, differences=dict(self._differences))
+        return SeenInPlace(pods={**self._known, **self._now}, differences=dict(self._differences))
 
     def difference(
         self, old: Template | None, target: Template, **options: Unpack[DifferenceOptions]
@@ -240,7 +306,7 @@ class Recall:
 
     def go_on(self, pod: PodView, *, now: Instant, settings: InPlaceSettings) -> InPlaceProgress:
         """Return the result of the function `go_on`, remembered for a pod that has not changed."""
-        known = self._found.get(pod.uid)
+        known = self._known.get(pod.uid)
         if known is not None and known[0] is pod and known[1] == settings:
             look_at = known[2].look_at
             if look_at is None or now < look_at:
@@ -253,7 +319,7 @@ class Recall:
 
     def forget_others(self) -> None:
         """Call after the last pod of a plan: forgets the pods that this plan did not query."""
-        self._found = {}
+        self._known = {}
 
 
 def _waiting_reason(waiting: Waiting) -> Reason:

@@ -1,7 +1,7 @@
 """Ownership of pods and revisions: adopts orphans, and releases objects that no longer match the selector.
 
 pods, revisions ──▶ adoption_stages() ──▶ a check that the owner still exists, then the adoptions
-pods            ──▶ release_stages()  ──▶ patches that remove the owner reference
+pods            ──▶ release_pods()    ──▶ decisions to remove the owner reference
 revisions       ──▶ revision_stages() ──▶ writes before pods can have the revision;  delete_revision()
 
 Pure; serves every kind. The kind decides before which pods match, and only with the selector that manages the pods
@@ -18,7 +18,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
 from pykruise.kube.values.owners import adoption_patch, release_patch
-from pykruise.plans.phases import pod_chain, pod_patch, stage_of
+from pykruise.plans.phases import ChangePod, DecidedStage, PlanPhase
+from pykruise.plans.pod_writes import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView, UpdateChoice
@@ -58,8 +59,8 @@ def adopter_of(workload: WorkloadView, resource: Resource) -> Adopter:
         key=workload.key,
         uid=workload.uid,
         resource_version=workload.resource_version,
-        reference=workload.reference_as(resource),
         selector=selector_in(workload),
+        reference=workload.reference_as(resource),
     )
 
 
@@ -109,25 +110,32 @@ def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
     return _patch_revision(revision, body, PatchType.STRATEGIC, because=_ADOPTED)
 
 
-def release_stages(pods: Sequence[PodView], *, owner_uid: str, because: str = _RELEASED) -> tuple[Stage, ...]:
-    """Return the stages that release these pods, each with its event."""
-    chains = (
-        pod_chain(
-            pod, release_pod(pod, owner_uid=owner_uid, because=because, done=_released_note(pod, because))
+def release_pods(
+    pods: Sequence[PodView],
+    *,
+    owner_uid: str,
+    because: str = _RELEASED,
+    before: Mapping[str, tuple[Step, ...]] | None = None,
+) -> PlanPhase:
+    """Decide to release these pods, each with its event, only if its labels are still the planned ones. `before`: the
+    writes to a pod's claims that come first, by name of the pod; these pods have no event.
+    """
+    decisions = [
+        ChangePod(
+            pod=pod,
+            metadata=release_patch(owner_uid=owner_uid, uid=pod.uid)["metadata"],
+            because=because,
+            unchanged=True,
+            before=before[pod.name] if before is not None else (),
+            done=_released_note(pod, because) if before is None else None,
         )
         for pod in pods
-    )
-    return stage_of(Purpose.RELEASE, chains)
+    ]
+    return PlanPhase(decided=(DecidedStage(purpose=Purpose.RELEASE, decisions=decisions),))
 
 
 def _released_note(pod: PodView, because: str) -> Note:
     return Note(reason="PodReleased", message=f"released pod {pod.name}: {because}")
-
-
-def release_pod(pod: PodView, *, owner_uid: str, because: str = _RELEASED, done: Note | None = None) -> Step:
-    """Release one pod, only if its labels are still the planned ones."""
-    body = release_patch(owner_uid=owner_uid, uid=pod.uid)
-    return Step(action=pod_patch(pod, body, unchanged=True), because=because, done=done)
 
 
 def revision_stages(

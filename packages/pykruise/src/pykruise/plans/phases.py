@@ -1,8 +1,9 @@
-"""Result of one phase of a plan, and steps for a pod that phases of every kind use.
+"""Results of the phases of a plan: the decided writes, and the pods that are left alone.
 
-scale, update, refresh of a kind ──▶ PlanPhase ──▶ the kind's plan.py joins the phases into a Plan
+scale, update, refresh of a kind ──▶ PlanPhase: decisions in stages ──▶ pod_writes.py ──▶ stages of the Plan
+hook + pod ──▶ decide_deletion() ──▶ delete the pod, let it prepare, or the reason why it waits
 
-Pure. A kind adds its own parts (claims, labels, events) to the chains from this module.
+Pure. A decision is a value that says what happens to one pod and why. Only pod_writes.py knows how it is written.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +13,8 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
 from pykruise.plans.purposes import Purpose
+from pykruise.pods.in_place import RESIZE, PodPatch
 from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, hold_back
 from pykruise.pods.lifecycle.states import (
     LifecycleHook,
@@ -26,8 +25,8 @@ from pykruise.pods.lifecycle.states import (
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
-from pykruise.runtime.actions import Patch, delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.pods.workload.budgets import BudgetView
+from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 MOST_AT_ONCE: Final = 256
@@ -43,14 +42,122 @@ OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being up
 """Reason for pods of an older revision that are left alone, for every kind."""
 
 
-class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes of one phase, the pods left alone with their reasons, and events."""
+class CreatePod(msgspec.Struct, frozen=True, kw_only=True):
+    """A new pod."""
 
-    stages: tuple[Stage, ...] = ()
-    late_stages: tuple[Stage, ...] = ()
-    """Writes that the API server may refuse each time. They are the last ones of a plan, so that a refusal does not
-    delay other pods.
+    subject: str
+    """Name of the pod."""
+    document: Document
+    because: str
+    created: str
+    """Message of the event after the creation."""
+    failed: str = "failed to create a pod"
+    """Message of the event after a failure."""
+    before: tuple[Step, ...] = ()
+    """Writes to its claims that come first."""
+    has_random_name: bool = True
+    """See `Chain.has_random_name`."""
+
+
+class PodDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """Writes to an existing pod."""
+
+    pod: PodView
+
+    @property
+    def subject(self) -> str:
+        """Name of the pod."""
+        return self.pod.name
+
+
+class DeletePod(PodDecision, frozen=True, kw_only=True):
+    """The deletion of a pod."""
+
+    because: str
+    unchanged: bool
+    """Only if its resourceVersion is still the same."""
+    before: tuple[Step, ...] = ()
+    after: tuple[Step, ...] = ()
+    """Writes to its claims before and after the deletion."""
+    also: tuple[Note, ...] = ()
+    """Further events of the deletion, see `Step.also`."""
+
+
+class ChangePod(PodDecision, frozen=True, kw_only=True):
+    """Metadata and conditions that a pod gets in one write."""
+
+    metadata: Document = {}
+    conditions: Sequence[Document] = ()
+    because: str
+    unchanged: bool = False
+    """Only if its resourceVersion is still the same."""
+    before: tuple[Step, ...] = ()
+    """Writes to its claims that come first."""
+    done: Note | None = None
+    failed: Note | None = None
+
+
+class UpdatePod(PodDecision, frozen=True, kw_only=True):
+    """Writes with which an update in place begins or continues."""
+
+    writes: Sequence[PodPatch]
+    revision: str = ""
+    """Name of the revision to which the update begins; empty: it has begun before."""
+
+    @property
+    def is_resize(self) -> bool:
+        """Whether a write resizes the running pod, which the API server may refuse."""
+        return any(write.subresource == RESIZE for write in self.writes)
+
+
+class SpecifyPod(PodDecision, frozen=True, kw_only=True):
+    """The mark that a pod is to be deleted. The kind then deletes it under all its rules."""
+
+    because: str
+    unchanged: bool = False
+    """Only if its resourceVersion is still the same."""
+    done: Note
+    failed: Note | None = None
+
+
+class SpendBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """One write to a PodUnavailableBudget for all of its pods whose update starts now. It fails when another writer
+    spent in between.
     """
+
+    budget: BudgetView
+    pods: Sequence[PodView]
+    now: Instant
+
+    @property
+    def subject(self) -> str:
+        """Name of the budget, for people."""
+        return f"budget {self.budget.name}"
+
+
+Decision = CreatePod | DeletePod | ChangePod | UpdatePod | SpecifyPod | SpendBudget | Chain
+"""One decided write. A chain writes to claims."""
+
+
+class DecidedStage(msgspec.Struct, frozen=True, kw_only=True):
+    """Decisions that may be carried out concurrently. The options are those of `Stage`."""
+
+    purpose: Purpose
+    decisions: Sequence[Decision]
+    ramp: bool = False
+    is_optional: bool = False
+    regardless: bool = False
+    is_last: bool = False
+    """Whether the API server may refuse the writes each time. Then they follow the writes of all phases, so that a
+    refusal does not delay other pods.
+    """
+
+
+class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
+    """Decisions of one phase, the pods left alone with their reasons, and events."""
+
+    decided: tuple[DecidedStage, ...] = ()
+    """Stages in their order. Those without decisions do not count."""
     skipped: Mapping[str, Reason] = {}
     """Reasons by name of pods that are left alone."""
     notes: tuple[Note, ...] = ()
@@ -62,70 +169,14 @@ class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a limit per plan left out further writes: plan again as soon as this plan is done."""
 
     @property
-    def is_writing(self) -> bool:
-        """Whether the phase has writes left."""
-        return bool(self.stages or self.late_stages)
+    def stages(self) -> tuple[DecidedStage, ...]:
+        """The stages with decisions; empty: the phase writes nothing."""
+        return tuple(stage for stage in self.decided if stage.decisions)
 
     @property
     def touched(self) -> frozenset[str]:
         """Names of the pods that are written to."""
-        stages = (*self.stages, *self.late_stages)
-        return frozenset(chain.subject for stage in stages for chain in stage.chains)
-
-
-def pod_key(pod: PodView) -> Key:
-    """Return the key for writes to the pod."""
-    return Key(pod.namespace, pod.name)
-
-
-def pod_patch(
-    pod: PodView,
-    body: Document,
-    *,
-    patch_type: PatchType = PatchType.STRATEGIC,
-    subresource: str = "",
-    unchanged: bool = False,
-    is_dry_run: bool = False,
-) -> Patch:
-    """Return a patch of exactly this pod. `unchanged`: only if its resourceVersion is still the same."""
-    return patch_object(
-        PODS,
-        pod,
-        body,
-        patch_type=patch_type,
-        subresource=subresource,
-        unchanged=unchanged,
-        is_dry_run=is_dry_run,
-    )
-
-
-def pod_chain(pod: PodView, *steps: Step) -> Chain:
-    """Return the writes to one pod as a chain."""
-    return Chain(subject=pod.name, steps=steps)
-
-
-def stage_of(
-    purpose: Purpose,
-    chains: Iterable[Chain],
-    *,
-    ramp: bool = False,
-    is_optional: bool = False,
-    regardless: bool = False,
-    only_after: tuple[Purpose, ...] = (),
-) -> tuple[Stage, ...]:
-    """Return the stage with these chains; empty without chains."""
-    result = tuple(chains)
-    if not result:
-        return ()
-    stage = Stage(
-        purpose=purpose,
-        chains=result,
-        ramp=ramp,
-        is_optional=is_optional,
-        regardless=regardless,
-        only_after=only_after,
-    )
-    return (stage,)
+        return frozenset(decision.subject for stage in self.decided for decision in stage.decisions)
 
 
 def skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
@@ -133,57 +184,26 @@ def skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.name for pod in pods), reason)
 
 
-def state_step(
-    pod: PodView,
-    state: LifecycleState,
-    *,
-    now: Instant,
-    because: str,
-    conditions: Sequence[Document] = (),
-    unchanged: bool = False,
-) -> Step:
-    """Set the lifecycle state; with conditions, both are one write of the status subresource.
-
-    `unchanged`: only if the pod's resourceVersion is still the same.
-    """
-    return Step(
-        action=pod_patch(
-            pod,
-            {
-                "metadata": state_metadata(state, now=now),
-                **({"status": {"conditions": list(conditions)}} if conditions else {}),
-            },
-            subresource="status" if conditions else "",
-            # A condition with several writers is read, changed and written, so no other write may happen between.
-            unchanged=unchanged or bool(conditions),
-        ),
-        because=because,
-    )
-
-
-def delete_steps(
+def decide_deletion(
     pod: PodView, *, hook: LifecycleHook | None, now: Instant, because: str
-) -> tuple[tuple[Step, ...], Reason | None]:
-    """Return the steps that delete the pod now, or none and the reason to wait.
+) -> DeletePod | ChangePod | Reason:
+    """Return the decision to delete the pod now, or to let it prepare for that, or the reason to wait.
 
     A pod that the preDelete hook holds enters PreparingDelete first, which also takes it out of service. A pod that
     is deleted because it does not serve must be unchanged: if it became ready meanwhile, its deletion would need a
     place in the budget.
     """
-    if hook is not None and is_hooked(hook, pod):
-        conditions = hold_back(pod, PRE_DELETE_HOOK, now=now) if hook.mark_pod_not_ready else []
-        if pod.state == LifecycleState.PREPARING_DELETE and not conditions:
-            return (), pre_delete_wait(hook, pod)
-        held = f"{because}; the preDelete hook holds it"
-        state = LifecycleState.PREPARING_DELETE
-        step = state_step(
-            pod, state, now=now, because=held, conditions=conditions, unchanged=not pod.is_serving
-        )
-        return (step,), None
-    step = Step(
-        action=delete_object(PODS, pod, unchanged=not pod.is_serving or hook is not None),
-        because=because,
-        done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
-        failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),
+    if hook is None or not is_hooked(hook, pod):
+        return DeletePod(pod=pod, because=because, unchanged=not pod.is_serving or hook is not None)
+    waits = pre_delete_wait(hook, pod) if pod.state == LifecycleState.PREPARING_DELETE else None
+    conditions = hold_back(pod, PRE_DELETE_HOOK, now=now) if hook.mark_pod_not_ready else []
+    if waits and not conditions:
+        return waits
+    return ChangePod(
+        pod=pod,
+        metadata=state_metadata(LifecycleState.PREPARING_DELETE, now=now),
+        conditions=conditions,
+        because=f"{because}; the preDelete hook holds it",
+        # A condition with several writers is read, changed and written, so no other write may happen between.
+        unchanged=bool(conditions) or not pod.is_serving,
     )
-    return (step,), None

@@ -15,7 +15,8 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.kube.values.counts import counted
-from pykruise.plans.phases import stage_of
+from pykruise.plans.in_place import Differences
+from pykruise.plans.pod_writes import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.images.pull_jobs import (
     IMAGE_PULL_JOBS,
@@ -25,6 +26,7 @@ from pykruise.pods.images.pull_jobs import (
     changed_volume_images,
     pull_jobs,
 )
+from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import Create, delete_object, patch_object
@@ -44,8 +46,8 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the number of ready updated pods has reached the threshold."""
     not_needed: Callable[[], str]
     """Returns why this revision needs no jobs; empty: it needs them. Decided once per revision."""
-    is_over_at_once: Callable[[], bool]
-    """Whether no image could be pulled in time, however pods are updated."""
+    over_too_soon: str
+    """Why no image could be pulled in time, however pods are updated; empty: they could."""
     replaced: Callable[[], Sequence[Mapping[str, Any]]]
     """The templates that pods still have: their images are not pulled."""
     selector: msgspec.Struct
@@ -95,8 +97,20 @@ def over_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str
     return "all pods are updated at the same time" if partition == 0 and max_unavailable >= replicas else ""
 
 
+def why_not_needed(
+    over_too_soon: str, differences: Differences, current: RevisionView, *, is_in_place: bool
+) -> str:
+    """Return why images are not pulled for pods that are updated from this revision; empty: they are pulled."""
+    if not is_in_place:
+        return "pods are not updated in place"
+    if over_too_soon:
+        return over_too_soon
+    change = differences.between(current)
+    return f"pods are recreated: {change.reason}" if isinstance(change, NotInPlace) else ""
+
+
 def _volume_images(wanted: PreDownload) -> dict[str, str]:
-    if wanted.is_over_at_once():
+    if wanted.over_too_soon:
         return {}
     return changed_volume_images(wanted.revision.template, wanted.replaced())
 

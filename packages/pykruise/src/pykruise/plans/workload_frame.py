@@ -10,7 +10,7 @@ Pure. A kind supplies its own parts: its status in each of these cases, and its 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import PlainCondition
 from pykruise.plans.ownership import delete_revision, selector_in
 from pykruise.plans.phases import PlanPhase
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import Flaw
 from pykruise.pods.lifecycle.blockers import kept_from_ending
 from pykruise.pods.reasons import CODES, Code
@@ -43,6 +44,7 @@ from pykruise.pods.workload.selector_guard import (
 )
 from pykruise.pods.workload.views import WorkloadView
 from pykruise.pods.workload.waiting import WAITING, with_condition, without
+from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
 
@@ -55,6 +57,9 @@ class Problem(msgspec.Struct, frozen=True):
     code: Code = Code.INVALID_SPEC
     condition: str = ""
     """Type of the condition that reports it, for kinds with several."""
+
+
+S = TypeVar("S")
 
 
 class WorkloadStatus(Protocol):
@@ -95,8 +100,10 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """
     condition_of: Callable[[str], str] = lambda _: ""
     """Returns the type of the condition that reports problems of this field, for kinds with several."""
-    phases: Callable[[Any, RevisionView | None], Plan]
-    """Returns the plan in all other cases. The revision is one that does not record the selector yet."""
+    phases: Callable[[Any, RevisionView | None], Plan | Sequence[Problem]]
+    """Returns the plan in all other cases, or further problems that prevent it. The revision is one that does not
+    record the selector yet.
+    """
 
 
 def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
@@ -109,7 +116,7 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
             skipped=dict(_find_held(snapshot)),
         )
     if problems := frame.unreadable(snapshot):
-        return refuse(frame, snapshot, problems)
+        return _refuse(frame, snapshot, problems)
     guard = check_selector(
         selector_in(view),
         owned=[revision for revision in snapshot.revisions if revision.controller_uid == view.uid],
@@ -118,8 +125,9 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     if isinstance(guard, Mismatch):
         return _plan_guarded(frame, snapshot, guard)
     if problems := frame.problems(snapshot) or _flaws_of(frame, snapshot):
-        return refuse(frame, snapshot, problems)
-    return frame.phases(snapshot, guard.unrecorded)
+        return _refuse(frame, snapshot, problems)
+    plan = frame.phases(snapshot, guard.unrecorded)
+    return plan if isinstance(plan, Plan) else _refuse(frame, snapshot, plan)
 
 
 def _find_held(snapshot: WorkloadSnapshot) -> Iterator[tuple[str, Reason]]:
@@ -134,7 +142,7 @@ def _flaws_of(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
     return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 
 
-def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
+def _refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
     """Return a plan that changes nothing; a condition and an event name the invalid fields."""
     code = problems[0].code
     message = "; ".join(problem.message for problem in problems)
@@ -181,6 +189,15 @@ def changed_status(
         return None
     document = {**dict.fromkeys(zeros, 0), **status.document()}
     return None if document == view.stored_status else document
+
+
+def status_to_amend(view: WorkloadView, plan: Plan, failed: Failure, kind: type[S]) -> S | None:
+    """Return the status that a failed write of `plan` is reported in. None when there is nothing to report: tidying up
+    is tried again in every plan and blocks nothing.
+    """
+    if failed.purpose == Purpose.TIDY_UP:
+        return None
+    return msgspec.convert(plan.status if plan.status is not None else view.stored_status, kind)
 
 
 def requeue_after(phases: Iterable[PlanPhase], *further: Instant | None, now: Instant) -> float | None:

@@ -80,7 +80,7 @@ def test_claims_grow_pod_by_pod_from_the_highest_and_no_pod_is_restarted() -> No
             [{"metadata": {"name": "fast"}, "allowVolumeExpansion": False}],
             "does not set allowVolumeExpansion",
         ),
-        ([], "is not there"),
+        ([], "does not exist"),
     ],
 )
 def test_a_class_whose_volumes_cannot_grow_stops_the_pass_and_is_named(

@@ -81,7 +81,7 @@ def plan_cronjob(snapshot: AdvancedCronJobSnapshot) -> Plan:
         return refused_plan(snapshot.refused or [cron.problem or unset])
     spec = snapshot.cron.spec
     history = _select_history(snapshot)
-    kept = _Plan(snapshot, history)
+    kept = _Plan(snapshot, cron.made, history)
     if spec.paused:
         return kept.waits(Reason(Code.PAUSED, "it is paused", "set spec.paused to false"))
     try:
@@ -125,7 +125,6 @@ def begins_at(snapshot: AdvancedCronJobSnapshot) -> Instant:
 def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) -> Plan:
     """Serve the due times as the concurrency policy requires."""
     cron = snapshot.cron
-    assert cron.made is not None
     if value.late is not None:
         seconds = cron.spec.starting_deadline_seconds
         message = f"missed {format_time(value.late)}: later than startingDeadlineSeconds ({seconds} s)"
@@ -146,7 +145,7 @@ def _serve(snapshot: ReadableAdvancedCronJob, kept: "_Plan", value: DueTimes) ->
         message = f"more than {MANY} runs were missed; the latest one starts now"
         notes.append(_note_once("TooManyMissedTimes", message, value.missed, warning=True))
     replaced = active if cron.spec.concurrency_policy == "Replace" else []
-    return kept.makes(cron.made, value.missed, replaced, notes)
+    return kept.makes(value.missed, replaced, notes)
 
 
 def _select_active(children: Iterable[ChildView]) -> list[ChildView]:
@@ -156,8 +155,11 @@ def _select_active(children: Iterable[ChildView]) -> list[ChildView]:
 class _Plan:
     """Builds the plan of a snapshot. Every plan deletes the children beyond the history limits."""
 
-    def __init__(self, snapshot: ReadableAdvancedCronJob, history: Sequence[ChildView]) -> None:
+    def __init__(
+        self, snapshot: ReadableAdvancedCronJob, made: tuple[str, Resource], history: Sequence[ChildView]
+    ) -> None:
         self._snapshot = snapshot
+        self._field, self._resource = made
         self._history = history
         self.next: Instant | None = None
 
@@ -183,15 +185,14 @@ class _Plan:
 
     def makes(
         self,
-        made: tuple[str, Resource],
         tick: Instant,
         replaced: Sequence[ChildView],
         notes: Iterable[Note],
     ) -> Plan:
         """Plan that creates a child for the tick, after it deletes the children that the new one replaces."""
-        field, resource = made
+        resource = self._resource
         cron = self._snapshot.cron
-        template: dict[str, Any] = cron.template[field]
+        template: dict[str, Any] = cron.template[self._field]
         document = child_document(
             resource,
             template,
@@ -238,17 +239,16 @@ class _Plan:
         return [Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject=cron.name, steps=(step,)),))]
 
     def _delete_history(self) -> tuple[Stage, ...]:
-        made = self._snapshot.cron.made
-        assert made is not None
         if not self._history:
             return ()
-        chains = tuple(_delete_child(child, made[1], "beyond the history limit") for child in self._history)
+        chains = tuple(
+            _delete_child(child, self._resource, "beyond the history limit") for child in self._history
+        )
         return (Stage(purpose=Purpose.TIDY_UP, chains=chains, is_optional=True),)
 
     def _build_status(self, last: Instant | None) -> Document:
         cron = self._snapshot.cron
-        assert cron.made is not None
-        resource = cron.made[1]
+        resource = self._resource
         active = [
             _reference_to(child, resource) for child in _select_active(self._snapshot.children)[:MOST_LISTED]
         ]

@@ -13,7 +13,7 @@ from pykruise.kinds.broadcastjob.validation import NAME_LABEL, UID_LABEL
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_chain
+from pykruise.plans.pod_writes import pod_chain
 from pykruise.pods.template.metadata import pod_metadata
 from pykruise.pods.template.node_placement import bound_to
 from pykruise.pods.view.pod_view import PodView

@@ -1,7 +1,7 @@
 """The volume claims of a CloneSet's pods, decided once per plan.
 
 CloneSetSnapshot + update revision ──▶ plan_claims() ──▶ ClaimPlan
-    new_pods ──▶ scale.py creates pods            follow() ──▶ scale.py deletes pods
+    new_pods ──▶ scale.py creates pods            with_claims() ──▶ deletions.py deletes pods
     clean_up, handed_over, keeping ──▶ plan.py
 
 Pure; pods/workload/claims.py builds the names, documents and hashes of claims. When the CloneSet deletes a pod, it
@@ -20,6 +20,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.kube.values.owners import owner_reference
+from pykruise.plans.phases import DeletePod
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import IdSource, InstanceId, pod_name
@@ -82,20 +83,21 @@ class ClaimPlan(msgspec.Struct, frozen=True, kw_only=True):
     keeping: Mapping[str, Reason] = {}
     """Name of each pod that is not changed although the claim templates changed → the reason."""
 
-    def follow(self, pod: PodView, deletion: Iterable[Step]) -> tuple[Step, ...]:
-        """Steps that delete a pod and then its claims, never the claims first.
+    def with_claims(self, deletion: DeletePod) -> DeletePod:
+        """Return the deletion of a pod and then of its claims, never of the claims first.
 
         Where a successor could take over the claims, an annotation first records that they are deleted with the pod.
         """
+        pod = deletion.pod
         claims = [
             claim for claim in self.of_pods.get(InstanceId(pod.instance_id), ()) if not claim.is_deleting
         ]
         because = f"it is deleted together with its pod {pod.name}"
         announced = (claim for claim in claims if self.is_reused and claim.leaves_with != pod.uid)
-        return (
-            *(_mark_step(claim, pod.uid, because=because) for claim in announced),
-            *deletion,
-            *(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in claims),
+        return msgspec.structs.replace(
+            deletion,
+            before=tuple(_mark_step(claim, pod.uid, because=because) for claim in announced),
+            after=tuple(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in claims),
         )
 
 
@@ -123,12 +125,11 @@ def plan_claims(
         for pod in mismatched
     }
     choice = _choose_ids(snapshot, count) if count > 0 else IdChoice()
+    new_pods = [_new_pod(snapshot, instance_id, of_pods.get(instance_id, ())) for instance_id in choice.ids]
     recorded = update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
     is_keeping = of_pods and recorded not in (None, templates_hash(spec.volume_claim_templates))
     return ClaimPlan(
-        new_pods=[
-            _new_pod(snapshot, instance_id, of_pods.get(instance_id, ())) for instance_id in choice.ids
-        ],
+        new_pods=new_pods,
         awaited=choice.awaited,
         of_pods=of_pods,
         is_reused=spec.reuses_claims,

@@ -10,7 +10,7 @@ contains this controller's own writes.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -32,14 +32,15 @@ from pykruise.kinds.cloneset.status import (
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetCondition, CloneSetStatus
 from pykruise.kinds.cloneset.update import plan_update
-from pykruise.kinds.cloneset.waiting import held_pods, waiting_of
+from pykruise.kinds.cloneset.waiting import waiting_of
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, marks_of, working_set
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import counted
 from pykruise.kube.values.selectors import Selector, SelectorError, SelectorOperator, selector_from
 from pykruise.plans.failed_resizes import without_other_cause
-from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
-from pykruise.plans.phases import PlanPhase, pod_chain, skip, stage_of
+from pykruise.plans.ownership import adopt_used, release_pods, revision_stages
+from pykruise.plans.phases import DecidedStage, PlanPhase, skip
+from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -48,8 +49,8 @@ from pykruise.plans.workload_frame import (
     changed_status,
     choose_update_revision,
     plan_workload,
-    refuse,
     requeue_after,
+    status_to_amend,
     truncate_history,
 )
 from pykruise.pods.lifecycle.availability import next_available_at, next_late_at
@@ -64,7 +65,7 @@ from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, without
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Plan, Step
 from pykruise.runtime.reasons import Reason
 
 _NEVER_ADOPTED: Final = Reason(Code.ORPHAN, "matches spec.selector, but has no owner; it is never adopted")
@@ -79,14 +80,10 @@ def plan_cloneset(snapshot: CloneSetSnapshot) -> Plan:
 
 
 def status_after(snapshot: CloneSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """Return the status after this write of `plan` failed.
-
-    None when there is nothing to report: tidying up is tried again in every plan and blocks nothing.
-    """
-    if failed.purpose == Purpose.TIDY_UP:
+    """Return the status after this write of `plan` failed; None when there is nothing to report."""
+    status = status_to_amend(snapshot.cloneset, plan, failed, CloneSetStatus)
+    if status is None:
         return None
-    shown = plan.status if plan.status is not None else snapshot.cloneset.stored_status
-    status = msgspec.convert(shown, CloneSetStatus)
     kind = FAILED_UPDATE if failed.purpose in UPDATE_STAGES else FAILED_SCALE
     conditions: Sequence[CloneSetCondition] = status.conditions or ()
     conditions = without_other_cause(conditions, kind, failed.reason)
@@ -108,48 +105,50 @@ def _join_phases(
 ) -> Plan:
     scale = plan_scale(ws)
     update, chosen = (PlanPhase(), None) if scale.stages else plan_update(ws)
-    # Refreshing is written before scaling and updating: the update of one pod completes before the next one starts.
     touched = scale.touched | update.touched
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
-    waiting = waiting_of(ws, skipped=skipped)
+    waiting, shown = waiting_of(ws, skipped=skipped)
     overlap = overlap_of(ws.snapshot.overlapping)
-    outcomes = _outcomes_of_phases(scale, update, refresh)
     notes = (*_orphans_note(orphans), *overlap_note(overlap), *scale.notes, *update.notes)
-    before = [
-        *_plan_preparation(ws, mismatched, touched=touched),
+    outcomes = _outcomes_of_phases(scale, update, refresh)
+    unused = [write.chain for write in ws.claims.clean_up if write.staying_pod not in touched]
+    clean_up = PlanPhase(decided=(DecidedStage(purpose=Purpose.CLEAN_UP_CLAIMS, decisions=unused),))
+    release = release_pods(mismatched, owner_uid=ws.snapshot.cloneset.uid, before=ws.claims.handed_over)
+    of_revisions = [
         *adopt_used(choice, ws.snapshot.cloneset, CLONE_SETS),
         *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
+    is_prepared = not (clean_up.stages or release.stages or of_revisions)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
-        failures={**({} if before else outcomes), SELECTOR_OVERLAP: overlap},
-        waiting=waiting or held_pods(ws),
+        failures={**(outcomes if is_prepared else {}), SELECTOR_OVERLAP: overlap},
+        waiting=shown,
         generation=ws.snapshot.cloneset.generation,
     )
     overdue_at = progress_overdue_at(status, ws.spec)
     zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
     changed = changed_status(ws.snapshot.cloneset, status, zeros=zeros)
+    requeue_after_s = requeue_after(
+        (scale, update, refresh),
+        next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
+        next_late_at(ws.snapshot.pods, now=ws.now),
+        overdue_at,
+        now=ws.now,
+    )
     written = touched | refresh.touched
     return Plan(
         stages=(
-            *before,
+            *write_phases(clean_up, release),
+            *of_revisions,
             *plan_pre_download(ws),
-            *refresh.stages,
-            *scale.stages,
-            *update.stages,
-            *refresh.late_stages,
+            # The update of one pod completes before the next one starts.
+            *write_phases(refresh, scale, update),
             *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
         ),
         status=changed,
-        requeue_after_s=requeue_after(
-            (scale, update, refresh),
-            next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
-            next_late_at(ws.snapshot.pods, now=ws.now),
-            overdue_at,
-            now=ws.now,
-        ),
+        requeue_after_s=requeue_after_s,
         waiting=waiting,
         skipped={
             **skip(orphans, _NEVER_ADOPTED),
@@ -161,22 +160,12 @@ def _join_phases(
     )
 
 
-def _plan_preparation(
-    ws: CloneSetWorkingSet, mismatched: Sequence[PodView], *, touched: Collection[str]
-) -> tuple[Stage, ...]:
-    """Clean up claims, then release the pods that no longer match. `touched`: pods to which the plan writes."""
-    clean_up = (write.chain for write in ws.claims.clean_up if write.staying_pod not in touched)
-    uid, handed_over = ws.snapshot.cloneset.uid, ws.claims.handed_over
-    released = (pod_chain(pod, *handed_over[pod.name], release_pod(pod, owner_uid=uid)) for pod in mismatched)
-    return (*stage_of(Purpose.CLEAN_UP_CLAIMS, clean_up), *stage_of(Purpose.RELEASE, released))
-
-
 def _outcomes_of_phases(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> dict[str, Reason | None]:
     """Results of the phases when scaling has nothing to write. A phase with writes left has not succeeded yet."""
     if scale.stages:
         return {}
     failure = update.failure or refresh.failure
-    is_known = failure is not None or not (update.is_writing or refresh.is_writing)
+    is_known = failure is not None or not (update.stages or refresh.stages)
     return {FAILED_SCALE: None, **({FAILED_UPDATE: failure} if is_known else {})}
 
 
@@ -248,11 +237,12 @@ def _tidy(ws: CloneSetWorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
 # Functions that the frame of all workloads calls
 
 
-def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) -> Plan:
+def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) -> Plan | Sequence[Problem]:
     cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
     limits, _ = limits_of(spec)
     selector = selector_from(msgspec.to_builtins(spec.selector))
     matching, mismatched = _split_by_selector(snapshot.pods, selector)
+    orphans = _select_orphans(snapshot, selector)
     choice = choose_update_revision(
         cloneset,
         snapshot.revisions,
@@ -263,7 +253,7 @@ def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) ->
     current = choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision)
     if not selector.matches(pod_labels(current.template)):
         problem = f"those of revision {current.name} do not match spec.selector"
-        return refuse(_FRAME, snapshot, [_of_scale("spec.template.metadata.labels", problem)])
+        return [_of_scale("spec.template.metadata.labels", problem)]
     ws = working_set(
         snapshot,
         limits=limits,
@@ -272,7 +262,6 @@ def _plan_phases(snapshot: ReadableCloneSet, unrecorded: RevisionView | None) ->
         pods=matching,
         mismatched=mismatched,
     )
-    orphans = _select_orphans(snapshot, selector)
     return _join_phases(ws, choice, mismatched, orphans=orphans, unrecorded=unrecorded)
 
 

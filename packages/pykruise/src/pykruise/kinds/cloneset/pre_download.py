@@ -6,13 +6,11 @@ Pure. No image is pulled when the rollout would end before the pull helps: under
 when all pods are updated at the same time, or when no pod can be updated in place.
 """
 
-from pykruise.kinds.cloneset.in_place import CloneSetDifferences
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.values.int_or_percent import Rounding, resolve
-from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages
+from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages, why_not_needed
 from pykruise.pods.images.pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
-from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
 
 
@@ -28,12 +26,15 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
     need = strategy.image_pre_download_min_updated_ready_pods
     status = ws.snapshot.cloneset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
+    too_soon = _why_over_too_soon(ws)
     wanted = PreDownload(
         revision=ws.update,
         is_rolling=ws.update.hash != ws.current.hash,
         is_due=need is None or need <= have,
-        not_needed=lambda: _why_not_needed(ws),
-        is_over_at_once=lambda: bool(_why_over_too_soon(ws)),
+        not_needed=lambda: why_not_needed(
+            too_soon, ws.differences, ws.current, is_in_place=ws.spec.is_in_place
+        ),
+        over_too_soon=too_soon,
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
         owner=ws.snapshot.cloneset.owner_reference,
@@ -43,15 +44,6 @@ def plan_pre_download(ws: CloneSetWorkingSet) -> tuple[Stage, ...]:
         ),
     )
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
-
-
-def _why_not_needed(ws: CloneSetWorkingSet) -> str:
-    if not ws.spec.is_in_place:
-        return "pods are not updated in place"
-    if why := _why_over_too_soon(ws):
-        return why
-    result = CloneSetDifferences(ws, ws.update).between(ws.current)
-    return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""
 
 
 def _why_over_too_soon(ws: CloneSetWorkingSet) -> str:

@@ -14,27 +14,12 @@ import msgspec
 
 from pykruise.kinds.cloneset.status import resize_refused_since
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
-from pykruise.kube.documents import Document
-from pykruise.plans.failed_resizes import recreation_instead
 from pykruise.plans.in_place import InPlaceProgress
-from pykruise.plans.lifecycle_refresh import (
-    because_of,
-    due_conditions,
-    refresh_phase,
-    released_after_update,
-    service_step,
-)
-from pykruise.plans.phases import PlanPhase, skip
-from pykruise.pods.lifecycle.states import (
-    WAITS_FOR_A_NODE,
-    LifecycleState,
-    next_state,
-    state_metadata,
-    why_waiting,
-)
+from pykruise.plans.lifecycle_refresh import bring_into_service, refresh_phase
+from pykruise.plans.phases import ChangePod, PlanPhase, skip
+from pykruise.pods.lifecycle.states import WAITS_FOR_A_NODE, LifecycleState, next_state, why_waiting
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
-from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
 
 _NEW: Final = LifecycleState.PREPARING_NORMAL.value
@@ -59,19 +44,11 @@ def plan_refresh(
     if except_for:
         open_ones = [pod for pod in open_ones if pod.name not in except_for]
     waiting = _find_pods_without_node(ws, open_ones)
-    refused = resize_refused_since(ws)
     phase = refresh_phase(
         [pod for pod in open_ones if pod.name not in waiting] if waiting else open_ones,
-        steps_of=lambda pod, progress: _build_steps(ws, pod, progress, chosen),
-        instead_of=lambda pod, progress: recreation_instead(
-            pod,
-            progress,
-            policy=ws.spec.policy,
-            refused_since=refused,
-            settings=ws.settings.in_place,
-            now=ws.now,
-        ),
-        why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
+        decide=lambda pod, progress: _decide(ws, pod, progress, chosen),
+        policy=ws.spec.policy,
+        refused_since=resize_refused_since(ws),
         now=ws.now,
         settings=ws.settings.in_place,
         recall=ws.recall,
@@ -97,10 +74,10 @@ def _find_pods_without_node(ws: CloneSetWorkingSet, pods: Sequence[PodView]) -> 
     )
 
 
-def _build_steps(
+def _decide(
     ws: CloneSetWorkingSet, pod: PodView, progress: InPlaceProgress, chosen: Collection[str] | None
-) -> tuple[Step, ...]:
-    """Build one patch with everything that the pod needs; empty when it needs nothing."""
+) -> ChangePod | Reason | None:
+    """Decide one write with everything that the pod needs, or the reason why it waits."""
     # A pod that prepares for an update that no longer happens (paused, or the partition was raised) returns to
     # service like a pod that was rolled back. Otherwise it would stay out of service as long as the update is held. A
     # pod of the update revision may be chosen too: it returns to the current revision.
@@ -111,11 +88,13 @@ def _build_steps(
         is_updated=is_done_with,
         is_update_complete=progress.is_complete,
     )
-    metadata: Document = state_metadata(state, now=ws.now) if state else {}
-    if pod.revision and keys.TEMPLATE_HASH_LABEL not in pod.labels:
-        metadata.setdefault("labels", {})[keys.TEMPLATE_HASH_LABEL] = pod.revision
-    conditions = due_conditions(
-        pod, progress, released=released_after_update(pod, state, now=ws.now), now=ws.now
+    lacks_hash = pod.revision and keys.TEMPLATE_HASH_LABEL not in pod.labels
+    change = bring_into_service(
+        pod,
+        progress,
+        state=state,
+        labels={keys.TEMPLATE_HASH_LABEL: pod.revision} if lacks_hash else {},
+        because_of_labels="it lacks the label with its template's hash",
+        now=ws.now,
     )
-    because = because_of(conditions, state) or "it lacks the label with its template's hash"
-    return service_step(pod, progress, conditions=conditions, metadata=metadata, because=because)
+    return change or why_waiting(pod, ws.spec.lifecycle)

@@ -12,12 +12,13 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.cloneset.claims import NewPod
-from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
+from pykruise.kinds.cloneset.deletions import delete_within_budget
+from pykruise.kinds.cloneset.differences import label_of
+from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase, delete_steps, pod_chain, stage_of, state_step
+from pykruise.plans.phases import MOST_AT_ONCE, ChangePod, CreatePod, DecidedStage, PlanPhase
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.lifecycle.ordering import deletion_order
@@ -29,8 +30,7 @@ from pykruise.pods.view.names import pod_name
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import with_claim_volumes
 from pykruise.pods.workload.revisions import RevisionView
-from pykruise.runtime.actions import Create, Delete
-from pykruise.runtime.plan import Chain, Note, Step
+from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 _LEAVES_CLAIMS: Final = Reason(
@@ -82,10 +82,10 @@ def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
     back = [pod for pod in _sort_by_name(ws.pre_deleting) if pod.name not in to_delete][: max(wanted, 0)]
     if not back:
         return None
+    metadata = state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
     because = "its deletion is no longer wanted"
-    state = LifecycleState.PREPARING_NORMAL
-    chains = (pod_chain(pod, state_step(pod, state, now=ws.now, because=because)) for pod in back)
-    return PlanPhase(stages=stage_of(Purpose.KEEP_PODS, chains))
+    decisions = [ChangePod(pod=pod, metadata=metadata, because=because) for pod in back]
+    return PlanPhase(decided=(DecidedStage(purpose=Purpose.KEEP_PODS, decisions=decisions),))
 
 
 # Creating
@@ -97,28 +97,25 @@ def _create_pods(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
         return PlanPhase()
     awaited, new_pods = ws.claims.awaited, ws.claims.new_pods
     skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in awaited}
-    chains: list[Chain] = []
+    decisions: list[CreatePod] = []
     for revision, chosen in (
         (ws.current, new_pods[: numbers.create_old]),
         (ws.update, new_pods[numbers.create_old :]),
     ):
         because = f"{numbers.create} missing; built from revision {revision.name}"
-        documents = pod_documents(ws, revision, chosen)
-        for new_pod, document in zip(chosen, documents, strict=True):
-            chains.append(_create_chain(document, because, claims=new_pod.missing))
-    stages = stage_of(Purpose.CREATE_PODS, chains, ramp=True)
-    return PlanPhase(stages=stages, skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
-
-
-def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...]) -> Chain:
-    name = document["metadata"]["name"]
-    step = Step(
-        action=Create(resource=PODS, key=Key(document["metadata"]["namespace"], name), body=document),
-        because=because,
-        done=Note(reason="SuccessfulCreate", message=f"created pod {name}"),
-        failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True),
-    )
-    return Chain(subject=name, steps=(*claims, step), has_random_name=True)
+        for new_pod, document in zip(chosen, pod_documents(ws, revision, chosen), strict=True):
+            name = document["metadata"]["name"]
+            decisions.append(
+                CreatePod(
+                    subject=name,
+                    document=document,
+                    because=because,
+                    created=f"created pod {name}",
+                    before=new_pod.missing,
+                )
+            )
+    stage = DecidedStage(purpose=Purpose.CREATE_PODS, decisions=decisions, ramp=True)
+    return PlanPhase(decided=(stage,), skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
 
 
 def pod_documents(
@@ -130,7 +127,7 @@ def pod_documents(
     state = state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
     labels = {
         **(metadata.get("labels") or {}),
-        keys.REVISION_LABEL: ws.label_of(revision),
+        keys.REVISION_LABEL: label_of(revision, ws.snapshot),
         keys.TEMPLATE_HASH_LABEL: revision.hash,
         **state["labels"],
     }
@@ -159,69 +156,31 @@ def pod_documents(
 # Deleting
 
 
-class Parting(msgspec.Struct):
-    """Deletions in order, limited by a budget of serving pods. A pod that does not serve costs no budget."""
-
-    ready_budget: int
-    chains: list[Chain]
-    skipped: dict[str, Reason]
-    is_partial: bool = False
-
-
-def part(ws: CloneSetWorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
-    """Delete pods in order within the budget. Specified deletion, scale-in and recreation use this same rule."""
-    parting = Parting(ready_budget=ready_budget, chains=[], skipped={})
-    for pod in pods:
-        if len(parting.chains) == MOST_AT_ONCE:
-            parting.is_partial = True
-            parting.skipped[pod.name] = Reason(Code.TURN, f"{why}; other pods are deleted first")
-            continue
-        if pod.is_serving and parting.ready_budget <= 0:
-            used_up = Reason(Code.BUDGET, f"{why}, but maxUnavailable is used up")
-            parting.skipped[pod.name] = NONE_MAY_GO if allows_none(ws.limits) else used_up
-            continue
-        parting.ready_budget -= pod.is_serving
-        because = f"{why}, within maxUnavailable" if pod.is_serving else f"{why}, and not serving"
-        steps, waits = _delete_steps(ws, pod, because=because)
-        if steps:
-            parting.chains.append(pod_chain(pod, *steps))
-        elif waits is not None:
-            parting.skipped[pod.name] = waits
-    return parting
-
-
-def _delete_steps(
-    ws: CloneSetWorkingSet, pod: PodView, *, because: str
-) -> tuple[tuple[Step, ...], Reason | None]:
-    """Return the steps that delete the pod with its claims, or no steps and the reason for waiting."""
-    steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
-    is_deleted = any(isinstance(step.action, Delete) for step in steps)
-    return ws.claims.follow(pod, steps) if is_deleted else steps, waits
-
-
 def _delete(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     """Delete pods in PreparingDelete, then specified pods, then surplus pods. The first group that can act ends the
     phase.
     """
     skipped: dict[str, Reason] = {}
-    for parting in _list_partings(ws, numbers):
-        skipped |= parting.skipped
-        if parting.chains:
-            stages = stage_of(Purpose.DELETE_PODS, parting.chains)
-            return PlanPhase(stages=stages, skipped=skipped, is_partial=parting.is_partial)
+    for pods, budget, why in _list_groups(ws, numbers):
+        deletions = delete_within_budget(ws, pods, ready_budget=budget, why=why)
+        skipped |= deletions.skipped
+        if deletions.decisions:
+            stage = DecidedStage(purpose=Purpose.DELETE_PODS, decisions=deletions.decisions)
+            return PlanPhase(decided=(stage,), skipped=skipped, is_partial=deletions.is_partial)
     return PlanPhase(skipped=skipped)
 
 
-def _list_partings(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[Parting]:
+def _list_groups(ws: CloneSetWorkingSet, numbers: Numbers) -> Iterator[tuple[Sequence[PodView], int, str]]:
+    """Yield groups of pods to delete, each with its budget and the reason."""
     waiting = _sort_by_name(ws.pre_deleting)
     # These pods are already out of service, so no budget applies.
-    yield part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
+    yield waiting, len(waiting), "was waiting in PreparingDelete"
     # Pods in PreparingDelete do not serve, so they cost no budget again.
     specified = _sort_by_name(ws.to_delete)
     if specified:
-        yield part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
+        yield specified, numbers.ready_budget, "specified for deletion"
     elif not waiting:  # otherwise a later plan handles the surplus, when these pods no longer exist
-        yield part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
+        yield _victims(ws, numbers), numbers.ready_budget, "surplus"
 
 
 def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
@@ -233,10 +192,8 @@ def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     new: list[PodView] = []
     for pod, mark in zip(ws.pods, ws.scale_marks, strict=True):
         (new if mark.is_new else old).append(pod)
-    return [
-        *_select_first_victims(ws, old, old_count),
-        *_select_first_victims(ws, new, numbers.remove - old_count),
-    ]
+    chosen = ((old, old_count), (new, numbers.remove - old_count))
+    return [pod for pods, count in chosen for pod in _select_first_victims(ws, pods, count)]
 
 
 def _select_first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: int) -> list[PodView]:

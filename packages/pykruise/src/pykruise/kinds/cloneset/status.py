@@ -277,5 +277,4 @@ def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> 
 
 def resize_refused_since(ws: CloneSetWorkingSet) -> Instant | None:
     """Time since which the condition reports that the API server refuses a resize; None: it does not."""
-    stored = msgspec.convert(ws.snapshot.cloneset.stored_status, CloneSetStatus)
-    return refused_since(stored.conditions, FAILED_UPDATE)
+    return refused_since(ws.snapshot.cloneset.status.conditions, FAILED_UPDATE)

@@ -1,6 +1,6 @@
 """Whether an update needs pods beyond replicas: only when it restarts containers or recreates pods.
 
-old pods + update revision ──▶ surges_for_update() ──▶ the numbers of working_set.py
+old pods + their changes ──▶ surges_for_update() ──▶ the numbers of working_set.py
 
 Pure. A change of labels and annotations, or a resize that restarts no container, takes no pod out of service. Pods
 created for such an update would only be deleted again. OpenKruise creates and deletes them (its issues 2369 and
@@ -11,13 +11,11 @@ from collections.abc import Sequence
 
 from pykruise.kinds.cloneset.limits import CloneSetLimits, Mark
 from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
-from pykruise.plans.in_place import Recall
-from pykruise.pods.api import PodUpdatePolicy
+from pykruise.plans.in_place import Differences
 from pykruise.pods.in_place import UpdateSpec, restarts_containers
 from pykruise.pods.in_place.update_spec import WHOLE_POD
 from pykruise.pods.view.names import RevisionHash
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.revisions import RevisionView
 
 
 def surges_for_update(
@@ -26,11 +24,10 @@ def surges_for_update(
     *,
     pods: Sequence[PodView],
     marks: Sequence[Mark],
-    update: RevisionView,
-    recall: Recall,
+    differences: Differences,
 ) -> bool:
     """Whether maxSurge applies to the update. The check inspects one pod of each older revision."""
-    spec, settings = snapshot.cloneset.spec, snapshot.settings
+    spec = snapshot.cloneset.spec
     if spec.is_on_delete:
         return False
     if limits.max_surge == 0 or not spec.is_in_place:
@@ -41,18 +38,10 @@ def surges_for_update(
     one_of_each: dict[RevisionHash, PodView] = {
         pod.revision: pod for pod, mark in zip(pods, marks, strict=True) if not mark.is_new
     }
-    revisions = {revision.hash: revision for revision in snapshot.revisions}
     for revision, pod in one_of_each.items():
-        change = recall.difference(
-            revisions.get(revision),
-            update,
-            revision=update.hash if settings.short_hash else update.name,
-            settings=settings.in_place,
-            grace_seconds=spec.in_place.grace_period_seconds,
-            ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
-        )
+        change = differences.of_revision(revision)
         if not isinstance(change, UpdateSpec) or (WHOLE_POD in change.resources and snapshot.undeclaring):
             return True
-        if restarts_containers(pod, change, settings=settings.in_place):
+        if restarts_containers(pod, change, settings=snapshot.settings.in_place):
             return True
     return not one_of_each

@@ -31,40 +31,37 @@ def is_converged(ws: CloneSetWorkingSet) -> bool:
     return len(ws.pods) == ws.limits.replicas and not (ws.old or ws.unavailable or ws.leaving)
 
 
-def waiting_of(ws: CloneSetWorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | None:
-    """Return the reason why the CloneSet waits; None: it has converged. `skipped`: name of a pod → why the plan skips
-    it.
+def waiting_of(
+    ws: CloneSetWorkingSet, *, skipped: Mapping[str, Reason]
+) -> tuple[Reason | None, Reason | None]:
+    """Return the reason why the CloneSet waits, and the one that the status shows; None: it has converged. `skipped`:
+    name of a pod → why the plan skips it.
+
+    A CloneSet may have converged while something keeps terminating pods from ending. Only the status shows that.
     """
+    kept = ((pod, kept_from_ending(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
+    held = waiting_for_pods([(pod, reason) for pod, reason in kept if reason])
     if is_converged(ws):
-        return None
-    obstacles = _find_obstacles(ws)
+        return None, held
+    obstacles = blockers_of(
+        ws.unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
+    )
     stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
-    return (
+    waiting = (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
-        or held_pods(ws)
+        or held
         or _drop_caused_limit(_reason_of_number(ws, skipped), stuck)
         or waiting_for_pods(stuck)
         or waiting_for_pods(obstacles)
         or _reason_of_updates(ws, skipped)
     )
+    return waiting, waiting
 
 
 def _drop_caused_limit(number: Reason | None, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
     """Drop the reason of a used-up limit when unavailable pods cause it."""
     limited = (Code.SCALE_UP_LIMITED, Code.MAX_UNAVAILABLE)
     return None if number is not None and stuck and number.code in limited else number
-
-
-def held_pods(ws: CloneSetWorkingSet) -> Reason | None:
-    """Terminating pods that something keeps from ending. The CloneSet may have converged without them."""
-    kept = ((pod, kept_from_ending(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
-    return waiting_for_pods([(pod, reason) for pod, reason in kept if reason])
-
-
-def _find_obstacles(ws: CloneSetWorkingSet) -> list[tuple[PodView, Reason]]:
-    return blockers_of(
-        ws.unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
-    )
 
 
 def _reason_of_number(ws: CloneSetWorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:

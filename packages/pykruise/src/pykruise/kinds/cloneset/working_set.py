@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from pykruise.kinds.cloneset.claims import ClaimPlan, plan_claims
+from pykruise.kinds.cloneset.differences import differences_to
 from pykruise.kinds.cloneset.limits import MARKS, CloneSetLimits, Mark, Numbers, numbers_of, tally_of
 from pykruise.kinds.cloneset.snapshot import CloneSetSettings, ReadableCloneSet
 from pykruise.kinds.cloneset.surge import surges_for_update
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
-from pykruise.plans.in_place import Recall
+from pykruise.plans.in_place import Differences, Recall
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.names import RevisionHash
@@ -31,6 +32,8 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: ReadableCloneSet
     recall: Recall
     """Findings of the last plan and of this plan about pods with updates in progress."""
+    differences: Differences
+    """Changes of pods to the update revision."""
     spec: CloneSetSpec
     limits: CloneSetLimits
     update: RevisionView
@@ -70,10 +73,6 @@ class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
         """Instant of the decision."""
         return self.snapshot.now
 
-    def label_of(self, revision: RevisionView) -> str:
-        """Return the value that names the revision in labels of pods."""
-        return revision.hash if self.settings.short_hash else revision.name
-
 
 def working_set(
     snapshot: ReadableCloneSet,
@@ -101,8 +100,8 @@ def working_set(
             for pod, mark in zip(pods, marks, strict=True)
         ]
     counts = Counter(marks)
-    recall = Recall(snapshot.seen)
-    surges = surges_for_update(snapshot, limits, pods=pods, marks=marks, update=update, recall=recall)
+    differences = differences_to(update, snapshot, recall := Recall(snapshot.seen))
+    surges = surges_for_update(snapshot, limits, pods=pods, marks=marks, differences=differences)
 
     def numbers(counts: Mapping[Mark, int]) -> Numbers:
         return _compute_numbers(counts, snapshot, limits, update, current, surges=surges)
@@ -118,6 +117,7 @@ def working_set(
     return CloneSetWorkingSet(
         snapshot=snapshot,
         recall=recall,
+        differences=differences,
         surges=surges,
         spec=spec,
         limits=limits,

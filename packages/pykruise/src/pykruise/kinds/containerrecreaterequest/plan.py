@@ -29,7 +29,7 @@ from pykruise.kinds.containerrecreaterequest.view import (
 )
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.phases import pod_patch
+from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD

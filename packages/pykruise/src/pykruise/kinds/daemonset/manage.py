@@ -52,7 +52,7 @@ def plan_manage(ws: DaemonSetWorkingSet) -> tuple[PlanPhase, dict[str, Reason]]:
         result.skipped_nodes[node] = AFTER_OTHERS
     phase = come_and_go(ws, nodes=nodes, why="should run a pod and has none", going=result.going)
     return PlanPhase(
-        stages=phase.stages,
+        decided=phase.decided,
         skipped={**result.skipped, **phase.skipped},
         notes=tuple(result.notes),
         look_at=min(result.times, default=None),

@@ -33,8 +33,9 @@ from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages
-from pykruise.plans.phases import PlanPhase, skip, stage_of
+from pykruise.plans.ownership import adopter_of, adoption_stages, release_pods
+from pykruise.plans.phases import PlanPhase, skip
+from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -43,6 +44,7 @@ from pykruise.plans.workload_frame import (
     changed_status,
     plan_workload,
     requeue_after,
+    status_to_amend,
     with_mismatch,
 )
 from pykruise.pods.lifecycle.availability import next_late_at
@@ -62,14 +64,9 @@ def plan_daemonset(snapshot: DaemonSetSnapshot) -> Plan:
 
 
 def status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """Return the status after this write of `plan` failed.
-
-    None: nothing is reported, because tidying up is tried again with every plan and blocks nothing.
-    """
-    if failed.purpose == Purpose.TIDY_UP:
-        return None
-    shown = plan.status if plan.status is not None else snapshot.daemonset.stored_status
-    return with_reason(msgspec.convert(shown, DaemonSetStatus), failed.reason, now=snapshot.now).document()
+    """Return the status after this write of `plan` failed; None when there is nothing to report."""
+    status = status_to_amend(snapshot.daemonset, plan, failed, DaemonSetStatus)
+    return None if status is None else with_reason(status, failed.reason, now=snapshot.now).document()
 
 
 # Joining the phases
@@ -77,16 +74,15 @@ def status_after(snapshot: DaemonSetSnapshot, plan: Plan, failed: Failure) -> Do
 
 def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.daemonset.spec
-    revisions = choose_revisions(snapshot)
+    revisions, choice = choose_revisions(snapshot)
     ws = DaemonSetWorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
         *_claim(snapshot),
-        *stored(snapshot, revisions, unrecorded=unrecorded),
+        *stored(snapshot, revisions, choice, unrecorded=unrecorded),
         *merged_pods(revisions, ws.pods),
     ]
     manage, skipped_nodes = plan_manage(ws)
     update = PlanPhase() if manage.stages else plan_update(ws)
-    # Refreshing comes first of the three phases: the update of a pod is finished before the next one begins.
     refresh = plan_refresh(ws, except_for=manage.touched | update.touched)
     skipped = {**refresh.skipped, **update.skipped, **manage.skipped}
     if manage.stages:
@@ -95,6 +91,7 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
     waiting = waiting_of(ws, skipped=skipped, skipped_nodes=skipped_nodes, broken=refresh.failure)
     status = status_of(
         ws,
+        collision_count=choice.collision_count,
         waiting=waiting,
         is_writing=bool(before or manage.stages or update.stages),
     )
@@ -105,10 +102,8 @@ def _phases(snapshot: ReadableDaemonSet, unrecorded: RevisionView | None) -> Pla
         stages=(
             *before,
             *plan_pre_download(ws),
-            *refresh.stages,
-            *manage.stages,
-            *update.stages,
-            *refresh.late_stages,
+            # The update of one pod is finished before the next one begins.
+            *write_phases(refresh, manage, update),
             *stage_of(Purpose.TIDY_UP, cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
         ),
         status=changed_status(
@@ -132,7 +127,7 @@ def _claim(snapshot: DaemonSetSnapshot) -> list[Stage]:
     mismatched = [pod for state in states for pod in state.mismatched]
     return [
         *adoption_stages(adopter_of(snapshot.daemonset, DAEMON_SETS), adopted, snapshot.orphaned_revisions),
-        *release_stages(mismatched, owner_uid=snapshot.daemonset.uid),
+        *write_phases(release_pods(mismatched, owner_uid=snapshot.daemonset.uid)),
     ]
 
 

@@ -1,6 +1,6 @@
-"""Pods that a DaemonSet creates, and the stages that create pods on nodes and delete them.
+"""Pods that a DaemonSet creates on nodes, and pods that it deletes.
 
-node names ──▶ creations() ──▶ chains;  pods to delete ──▶ Departures ──▶ chains, or why they wait
+node names + pods to delete ──▶ come_and_go() ──▶ PlanPhase
 
 Pure. A pod is created for one node: its node affinity names that node, and the scheduler binds the pod.
 """
@@ -13,17 +13,14 @@ import msgspec
 from pykruise.kinds.daemonset.placement import daemon_tolerations
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import PlanPhase, delete_steps, pod_chain, stage_of
+from pykruise.plans.phases import ChangePod, CreatePod, DecidedStage, DeletePod, PlanPhase, decide_deletion
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import pod_metadata
 from pykruise.pods.template.node_placement import bound_to
 from pykruise.pods.view.pod_view import PodView
-from pykruise.runtime.actions import Create
-from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 LONGEST_PREFIX: Final = 58
@@ -53,38 +50,33 @@ def come_and_go(
     may not be deleted must not keep another node empty.
     """
     burst = ws.limits.burst
-    chains: list[Chain] = []
+    deleted: list[DeletePod | ChangePod] = []
     skipped: dict[str, Reason] = {}
     is_partial = len(nodes) > burst
     for item in going:
-        if len(chains) == burst:
+        if len(deleted) == burst:
             skipped[item.pod.name] = Reason(Code.TURN, f"{item.because}; other pods are deleted first")
             is_partial = True
             continue
-        steps, waits = delete_steps(item.pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=item.because)
-        if steps:
-            chains.append(pod_chain(item.pod, *steps))
-        elif waits is not None:
-            skipped[item.pod.name] = waits
-    documents = pod_documents(ws, nodes[:burst]) if nodes else ()
-    created = (_creation(document, node, why) for document, node in documents)
+        decision = decide_deletion(item.pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=item.because)
+        if isinstance(decision, Reason):
+            skipped[item.pod.name] = decision
+        else:
+            deleted.append(decision)
+    created = [
+        CreatePod(
+            subject=(name := document["metadata"]["name"]),
+            document=document,
+            because=f"node {node} {why}",
+            created=f"created pod {name} for node {node}",
+        )
+        for document, node in (pod_documents(ws, nodes[:burst]) if nodes else ())
+    ]
     stages = (
-        *stage_of(Purpose.CREATE_PODS, created, ramp=True),
-        *stage_of(Purpose.DELETE_PODS, chains, regardless=True),
+        DecidedStage(purpose=Purpose.CREATE_PODS, decisions=created, ramp=True),
+        DecidedStage(purpose=Purpose.DELETE_PODS, decisions=deleted, regardless=True),
     )
-    return PlanPhase(stages=stages, skipped=skipped, is_partial=is_partial)
-
-
-def _creation(document: Document, node: str, why: str) -> Chain:
-    metadata = document["metadata"]
-    name = metadata["name"]
-    step = Step(
-        action=Create(resource=PODS, key=Key(metadata["namespace"], name), body=document),
-        because=f"node {node} {why}",
-        done=Note(reason="SuccessfulCreate", message=f"created pod {name} for node {node}"),
-        failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True),
-    )
-    return Chain(subject=name, steps=(step,), has_random_name=True)
+    return PlanPhase(decided=stages, skipped=skipped, is_partial=is_partial)
 
 
 def pod_documents(ws: DaemonSetWorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:

@@ -25,12 +25,13 @@ def plan_pre_download(ws: DaemonSetWorkingSet) -> tuple[Stage, ...]:
     running = (state.pods for state in ws.nodes if state.place is Place.RUN)
     is_rolling = bool(ws.outdated) or any(not pods or not ws.is_updated(pods[0]) for pods in running)
     need = annotated_threshold(daemonset.annotations, of=ws.limits.desired)
+    not_needed = _not_needed(ws)
     wanted = PreDownload(
         revision=ws.revisions.current,
         is_rolling=is_rolling,
         is_due=need <= _updated_ready(ws),
-        not_needed=lambda: _not_needed(ws),
-        is_over_at_once=lambda: bool(_not_needed(ws)),
+        not_needed=lambda: not_needed,
+        over_too_soon=not_needed,
         replaced=lambda: _find_templates_in_use(ws),
         selector=ws.spec.selector,
         owner=daemonset.owner_reference,

@@ -7,17 +7,16 @@ writes. PreparingDelete is the only lifecycle state of daemon pods, so the phase
 """
 
 from collections.abc import Collection, Iterator
+from functools import partial
 
 import msgspec
 
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet
-from pykruise.plans.in_place import InPlaceProgress
-from pykruise.plans.lifecycle_refresh import because_of, due_conditions, refresh_phase, service_step
+from pykruise.plans.lifecycle_refresh import bring_into_service, refresh_phase
 from pykruise.plans.phases import PlanPhase
 from pykruise.pods.lifecycle.blockers import resize_blocker
-from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
-from pykruise.runtime.plan import Note, Step
+from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
 
@@ -25,17 +24,17 @@ def plan_refresh(ws: DaemonSetWorkingSet, *, except_for: Collection[str]) -> Pla
     """Return the writes for each pod with due conditions, without the pods in `except_for`: other phases write to
     them.
     """
-
-    def steps(pod: PodView, progress: InPlaceProgress) -> tuple[Step, ...]:
-        conditions = due_conditions(pod, progress, now=ws.now)
-        return service_step(pod, progress, conditions=conditions, because=because_of(conditions))
-
     pods = (
         pod
         for pod in ws.open_pods
         if (pod.may_be_updating or pod.open_gates) and pod.is_active and pod.name not in except_for
     )
-    phase = refresh_phase(pods, steps_of=steps, now=ws.now, settings=ws.settings.in_place)
+    phase = refresh_phase(
+        pods,
+        decide=partial(bring_into_service, now=ws.now),
+        now=ws.now,
+        settings=ws.settings.in_place,
+    )
     phase = msgspec.structs.replace(phase, skipped={**dict(_find_infeasible(ws)), **phase.skipped})
     if phase.failure is None:
         return phase

@@ -15,7 +15,8 @@ from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.ownership import delete_revision, revision_stages
-from pykruise.plans.phases import pod_chain, pod_patch, stage_of
+from pykruise.plans.phases import ChangePod
+from pykruise.plans.pod_writes import chain_of, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.workload_frame import choose_update_revision
 from pykruise.pods.view import keys
@@ -38,8 +39,6 @@ class Revisions(msgspec.Struct, frozen=True, kw_only=True):
     """Own revisions with another meaning, oldest first."""
     duplicates: Sequence[RevisionView] = ()
     """Own revisions with the same meaning as the current one."""
-    choice: UpdateChoice | None = None
-    """Choice of the current revision with the writes that it needs; None: nothing may be written."""
 
 
 def label_of(revision: RevisionView) -> str:
@@ -52,8 +51,10 @@ def hash_of(revision: RevisionView) -> RevisionHash:
     return short_hash(label_of(revision))
 
 
-def choose_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
-    """Return the revision of the template, and the other revisions. Pods carry its hash in a label."""
+def choose_revisions(snapshot: DaemonSetSnapshot) -> tuple[Revisions, UpdateChoice]:
+    """Return the revision of the template with the other revisions, and the choice with the writes that it needs. Pods
+    carry the revision's hash in a label.
+    """
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
     choice = choose_update_revision(
         snapshot.daemonset,
@@ -66,31 +67,34 @@ def choose_revisions(snapshot: DaemonSetSnapshot) -> Revisions:
     same = [
         revision for revision in own if revision.meaning == current.meaning and revision.name != current.name
     ]
-    return Revisions(
+    revisions = Revisions(
         current=current,
         label=label_of(current),
         hashes=frozenset({hash_of(current), *map(hash_of, same)}),
         old=[revision for revision in own if revision.meaning != current.meaning],
         duplicates=same,
-        choice=choice,
     )
+    return revisions, choice
 
 
 # Writing
 
 
 def stored(
-    snapshot: DaemonSetSnapshot, revisions: Revisions, *, unrecorded: RevisionView | None
+    snapshot: DaemonSetSnapshot,
+    revisions: Revisions,
+    choice: UpdateChoice,
+    *,
+    unrecorded: RevisionView | None,
 ) -> list[Stage]:
     """Return the writes of revisions that must precede any pod of the current revision."""
-    assert revisions.choice is not None
     known = (*revisions.old, *revisions.duplicates, revisions.current)
     return [
         *stage_of(
             Purpose.LABEL_REVISIONS,
             (_label_revision(revision) for revision in known if _lacks_label(snapshot, revision)),
         ),
-        *revision_stages(revisions.choice, snapshot.daemonset, unrecorded=unrecorded),
+        *revision_stages(choice, snapshot.daemonset, unrecorded=unrecorded),
     ]
 
 
@@ -114,12 +118,12 @@ def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, .
     if not hashes:
         return ()
     chains = (
-        pod_chain(
-            pod,
-            Step(
-                action=pod_patch(pod, {"metadata": {"labels": {keys.REVISION_LABEL: revisions.label}}}),
+        chain_of(
+            ChangePod(
+                pod=pod,
+                metadata={"labels": {keys.REVISION_LABEL: revisions.label}},
                 because=f"its revision has the same content as {revisions.current.name}",
-            ),
+            )
         )
         for pod in pods
         if pod.revision in hashes

@@ -50,14 +50,15 @@ def counters(ws: DaemonSetWorkingSet) -> dict[str, Any]:
     }
 
 
-def status_of(ws: DaemonSetWorkingSet, *, waiting: Reason | None, is_writing: bool) -> DaemonSetStatus:
+def status_of(
+    ws: DaemonSetWorkingSet, *, collision_count: int, waiting: Reason | None, is_writing: bool
+) -> DaemonSetStatus:
     """Return the whole status.
 
     `is_writing`: the plan writes pods or revisions. It keeps the condition of a failed write, because the next try may
     fail too.
     """
     stored = ws.snapshot.daemonset.status
-    assert ws.revisions.choice is not None
     kept = without(stored.conditions or (), SELECTOR_MISMATCH)
     has_failed = any(condition.type == WAITING and condition.reason in NOT_WRITTEN for condition in kept)
     conditions = kept if is_writing and has_failed else with_waiting(kept, waiting, now=ws.now)
@@ -65,7 +66,7 @@ def status_of(ws: DaemonSetWorkingSet, *, waiting: Reason | None, is_writing: bo
         **counters(ws),
         observed_generation=max(ws.snapshot.daemonset.generation, stored.observed_generation),
         update_revision=ws.revisions.label,
-        collision_count=ws.revisions.choice.collision_count,
+        collision_count=collision_count,
         conditions=conditions,
     )
 

@@ -19,25 +19,23 @@ from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import DaemonSetWorkingSet, OldAndNew
 from pykruise.plans.failed_resizes import because_infeasible, overdue_refusals, recreation_note, refused_since
-from pykruise.plans.in_place import ByRevision, begin_steps, begun_at_once
+from pykruise.plans.in_place import Differences, Recall, begun_at_once
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     ON_DELETE,
     OTHERS_FIRST,
     PAUSED,
+    DecidedStage,
     PlanPhase,
-    pod_chain,
+    UpdatePod,
     skip,
-    stage_of,
 )
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
+from pykruise.pods.in_place import UpdateSpec, start
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.waiting import WAITING
-from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
@@ -144,22 +142,21 @@ def _change(ws: DaemonSetWorkingSet, pods: Sequence[PodView]) -> PlanPhase:
     """Update pods in place if the strategy requests it and it is possible. Otherwise delete the old pods."""
     if not ws.spec.is_in_place:
         return _recreate(ws, pods, {})
-    differences = _Differences(ws)
-    reasons = {
-        pod.name: result.reason for pod in pods if isinstance(result := differences.of(pod), NotInPlace)
-    }
-    reasons |= overdue_refusals(
-        (pod for pod in pods if pod.name not in reasons),
-        differences.of,
+    reasons = {pod.name: why for pod in pods if (why := _why_recreated(ws, pod))}
+    changes, others = _differences_of(ws).split([pod for pod in pods if pod.name not in reasons])
+    reasons |= others
+    if overdue := overdue_refusals(
+        changes,
         refused_since=refused_since(ws.snapshot.daemonset.status.conditions, WAITING),
         settings=ws.settings.in_place,
         now=ws.now,
-    )
-    able = [pod for pod in pods if pod.name not in reasons]
-    in_place = _begin(ws, able, differences)
+    ):
+        changes = [(pod, change) for pod, change in changes if pod.name not in overdue]
+        reasons |= overdue
+    in_place = _begin(ws, changes)
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], reasons)
     return PlanPhase(
-        stages=(*in_place.stages, *recreated.stages),
+        decided=(*in_place.decided, *recreated.decided),
         skipped={**in_place.skipped, **recreated.skipped},
         is_partial=in_place.is_partial or recreated.is_partial,
     )
@@ -182,43 +179,39 @@ def _recreate(ws: DaemonSetWorkingSet, pods: Iterable[PodView], reasons: Mapping
 # In place
 
 
-class _Differences(ByRevision):
-    """Differences between pods and the update revision."""
-
-    def __init__(self, ws: DaemonSetWorkingSet) -> None:
-        revisions: dict[str, RevisionView] = {hash_of(revision): revision for revision in ws.revisions.old}
-        super().__init__(revisions, undeclaring=ws.snapshot.undeclaring)
-        self._ws = ws
-
-    def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
-        """See `ByRevision.of`."""
-        if keys.IN_PLACE_READY not in pod.readiness_gates:
-            return NotInPlace("it lacks the readiness gate for updates in place")
-        if self._ws.has_given_up(pod):
-            return NotInPlace(because_infeasible(self._ws.settings.in_place))
-        return super().of(pod)
-
-    def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
-        """See `ByRevision.between`."""
-        return difference(
-            old,
-            self._ws.revisions.current,
-            revision=self._ws.revisions.label,
-            settings=self._ws.settings.in_place,
-        )
+def _why_recreated(ws: DaemonSetWorkingSet, pod: PodView) -> str:
+    """Return why the pod is recreated, whatever changes; empty: it depends on the change."""
+    if keys.IN_PLACE_READY not in pod.readiness_gates:
+        return "it lacks the readiness gate for updates in place"
+    return because_infeasible(ws.settings.in_place) if ws.has_given_up(pod) else ""
 
 
-def _begin(ws: DaemonSetWorkingSet, pods: Sequence[PodView], differences: _Differences) -> PlanPhase:
+def _differences_of(ws: DaemonSetWorkingSet) -> Differences:
+    """Return the changes of pods to the update revision."""
+    return Differences(
+        {hash_of(revision): revision for revision in ws.revisions.old},
+        ws.revisions.current,
+        Recall(),
+        undeclaring=ws.snapshot.undeclaring,
+        revision=ws.revisions.label,
+        settings=ws.settings.in_place,
+    )
+
+
+def _begin(ws: DaemonSetWorkingSet, pods: Sequence[tuple[PodView, UpdateSpec]]) -> PlanPhase:
     most = min(ws.limits.burst, begun_at_once(ws.pod_count))
-    chains: list[Chain] = []
-    for pod in pods[:most]:
-        result = differences.of(pod)
-        assert isinstance(result, UpdateSpec)
-        writes = start(pod, result, labels=ws.pod_labels, now=ws.now, settings=ws.settings.in_place)
-        chains.append(pod_chain(pod, *begin_steps(pod, writes, revision=ws.revisions.current.name)))
-    stages = stage_of(Purpose.UPDATE_PODS, chains)
-    skipped = skip(pods[most:], OTHERS_FIRST)
-    return PlanPhase(stages=stages, skipped=skipped, is_partial=len(pods) > most)
+    target = ws.revisions.current.name
+    decisions = [
+        UpdatePod(
+            pod=pod,
+            writes=start(pod, change, labels=ws.pod_labels, now=ws.now, settings=ws.settings.in_place),
+            revision=target,
+        )
+        for pod, change in pods[:most]
+    ]
+    stage = DecidedStage(purpose=Purpose.UPDATE_PODS, decisions=decisions)
+    skipped = skip((pod for pod, _ in pods[most:]), OTHERS_FIRST)
+    return PlanPhase(decided=(stage,), skipped=skipped, is_partial=len(pods) > most)
 
 
 # New pods first

@@ -149,8 +149,9 @@ def _reported_by_nodes(ws: DaemonSetWorkingSet) -> Iterator[tuple[PodView, Reaso
     for state in ws.nodes:
         for pod in state.pods:
             if pod.is_deleting:
-                if (kept := kept_from_ending(pod, now=ws.now)) or state.is_lost:
-                    yield pod, _reason_of_ending(state, kept)
+                kept = kept_from_ending(pod, now=ws.now)
+                if reason := _reason_of_lost_end(state.name) if state.is_lost else kept:
+                    yield pod, reason
             elif pod.phase in FINISHED:
                 yield pod, _reason_of_finished(ws, state.name, pod)
             elif pod.uid in ws.infeasible and (refused := resize_blocker(pod)):
@@ -167,13 +168,9 @@ def _reason_of_lost_node(node: str) -> Reason:
     )
 
 
-def _reason_of_ending(state: NodeState, kept: Reason | None) -> Reason:
-    if state.is_lost:
-        remedy = f"bring node {state.name} back, or delete it, or the pod with --grace-period=0 --force"
-        because = f"must be deleted, but its node {state.name} is not ready"
-        return Reason(Code.NODE_LOST, because, remedy)
-    assert kept is not None
-    return kept
+def _reason_of_lost_end(node: str) -> Reason:
+    remedy = f"bring node {node} back, or delete it, or the pod with --grace-period=0 --force"
+    return Reason(Code.NODE_LOST, f"must be deleted, but its node {node} is not ready", remedy)
 
 
 def _reason_of_finished(ws: DaemonSetWorkingSet, node: str, pod: PodView) -> Reason:

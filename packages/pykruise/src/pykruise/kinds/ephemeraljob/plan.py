@@ -21,7 +21,8 @@ from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.values.counts import counted
-from pykruise.plans.phases import MOST_AT_ONCE, pod_patch
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.jobs.fan_out import (

@@ -190,19 +190,18 @@ def _update_copy(source: Source, copy: CopyView, job: PullJobView) -> Iterator[C
     references = references_of(copy)
     listed = "" if job.key in references else _format_references([*references, job.key])
     if source.document is not None:
-        yield Chain(subject=copy.name, steps=(_replace_content(copy, source, listed),))
+        yield Chain(subject=copy.name, steps=(_replace_content(copy, source, source.document, listed),))
     elif listed:
         body: Document = {"metadata": {"annotations": {REFERENCES: listed}}}
         yield Chain(subject=copy.name, steps=(_patch_copy(copy, body, f"job {job.key} needs it, too"),))
 
 
-def _replace_content(copy: CopyView, source: Source, listed: str) -> Step:
+def _replace_content(copy: CopyView, source: Source, document: Document, listed: str) -> Step:
     """Replace the complete content. A merge patch would keep keys that the source no longer has."""
-    assert source.document is not None
     # A type cannot be changed. When the source was created again with another type, the write fails and is reported.
     body = [
-        {"op": "test", "path": "/type", "value": source.document.get("type") or "Opaque"},
-        {"op": "add", "path": "/data", "value": source.document.get("data") or {}},
+        {"op": "test", "path": "/type", "value": document.get("type") or "Opaque"},
+        {"op": "add", "path": "/data", "value": document.get("data") or {}},
     ]
     if listed:
         path = "/metadata/annotations/" + REFERENCES.replace("/", "~1")

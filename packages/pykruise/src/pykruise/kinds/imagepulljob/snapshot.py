@@ -20,6 +20,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
@@ -157,7 +158,8 @@ async def _select_nodes(
     job.
     """
     if view.pod_selector is not None:
-        return _find_node_images(await _nodes_of_pods(view, read), read)[0], ()
+        names = await _nodes_of_pods(view, view.pod_selector, read)
+        return _find_node_images(names, read)[0], ()
     if chosen is not None and chosen.names is not None:
         return _find_node_images(dict.fromkeys(chosen.names), read)
     node_images = [
@@ -192,9 +194,9 @@ def _find_node_images(
     return node_images, missing
 
 
-async def _nodes_of_pods(view: PullJobView, read: Read[ImagePullJobSettings]) -> Sequence[str]:
-    selector = view.pod_selector
-    assert selector is not None
+async def _nodes_of_pods(
+    view: PullJobView, selector: Selector, read: Read[ImagePullJobSettings]
+) -> Sequence[str]:
     pods = [pod for pod in selected_pods(selector, view.namespace, read) if pod.is_active and pod.node_name]
     pods.sort(key=lambda pod: pod.name)
     return tuple(dict.fromkeys(pod.node_name for pod in await _sort_pods(view, pods, read)))

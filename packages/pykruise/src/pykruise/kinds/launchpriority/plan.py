@@ -15,7 +15,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS
-from pykruise.plans.phases import pod_chain, pod_patch
+from pykruise.plans.pod_writes import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
 from pykruise.pods.reasons import Code

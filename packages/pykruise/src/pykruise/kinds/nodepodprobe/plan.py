@@ -16,7 +16,7 @@ from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSnapshot, gets_one
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.phases import pod_key, pod_patch
+from pykruise.plans.pod_writes import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.probes.api import PodProbe, PodProbeStatus
 from pykruise.pods.probes.marks import (

@@ -150,8 +150,8 @@ async def _find_workload(
     view: StateView, read: Read[StateSettings]
 ) -> tuple[RecordedWorkload | None, float | None]:
     """The workload, and the seconds until it must be read again because no event reports its changes."""
-    target = view.target
-    if target is None:
+    target, spec = view.target, view.spec
+    if target is None or spec is None:
         return None, None
     kind, name = target
     views = WORKLOAD_VIEWS.get(kind)
@@ -173,8 +173,7 @@ async def _find_workload(
         ) from error
     if not is_supported:  # editing the list must not lose records
         raise StateGatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
-    assert view.spec is not None
-    api_version = view.spec.target_ref.api_version
+    api_version = spec.target_ref.api_version
     return await reader.workload(api_version, kind.kind, view.namespace, name), POLL_S
 
 

@@ -64,13 +64,12 @@ def _number_of(port: str, container: str, pod: PodView) -> int | None:
 
 
 def _with_port(name: str, item: ContainerProbe, number: int) -> NamedProbe:
-    probe = item.probe
+    probe = changed = item.probe
     if probe.http_get is not None:
         changed = msgspec.structs.replace(
             probe, http_get=msgspec.structs.replace(probe.http_get, port=number)
         )
-    else:
-        assert probe.tcp_socket is not None
+    elif probe.tcp_socket is not None:
         changed = msgspec.structs.replace(
             probe, tcp_socket=msgspec.structs.replace(probe.tcp_socket, port=number)
         )

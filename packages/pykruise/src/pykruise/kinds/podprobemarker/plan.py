@@ -15,7 +15,7 @@ from pykruise.kinds.podprobemarker.entries import WantedProbes, entries_after, w
 from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSnapshot, ReadablePodProbeMarker, is_readable
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.phases import pod_key, pod_patch
+from pykruise.plans.pod_writes import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD

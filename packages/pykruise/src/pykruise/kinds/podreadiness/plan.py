@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.plans.phases import pod_chain, pod_patch
+from pykruise.plans.pod_writes import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle.readiness import missing_conditions
 from pykruise.pods.view import keys

@@ -11,7 +11,8 @@ from typing import Final
 
 from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kinds.podunavailablebudget.status import BudgetAmountError, ComputedBudget, compute
-from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.pod_writes import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD

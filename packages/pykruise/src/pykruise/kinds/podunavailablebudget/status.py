@@ -15,7 +15,7 @@ from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.int_or_percent import Rounding, resolve
-from pykruise.plans.phases import pod_key
+from pykruise.plans.pod_writes import pod_key
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import (
     DISRUPTED_S,

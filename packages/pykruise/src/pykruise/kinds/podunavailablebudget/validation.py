@@ -79,8 +79,7 @@ def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> It
             detail = f"apiVersion {target.api_version!r} is not <group>/<version>"
             yield invalid("spec.targetRef", _describe(target), detail)
         yield from check_segment(target.name, "spec.targetRef.name")
-    else:
-        assert selector is not None
+    elif selector is not None:
         yield from check_selector(selector, "spec.selector")
         if not (selector.get("matchLabels") or selector.get("matchExpressions")):
             yield invalid("spec.selector", selector, "empty selector is not valid for PodUnavailableBudget.")

@@ -11,7 +11,7 @@ from typing import Any
 
 from pykruise.kinds.sidecarset.pod_annotations import OVERWRITE, RETAIN
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
-from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import invalid
@@ -32,7 +32,6 @@ def conflict_errors(
     `given` is the spec as written, `base` the SidecarSet that this one is a canary of.
     """
     for other in sorted(_find_meeting(given, others, name, base), key=lambda sidecar_set: sidecar_set.name):
-        assert other.spec is not None
         yield from _name_errors(given, other.spec, other.name)
         yield from _volume_errors(given, other.spec, other.name)
         yield from _annotation_errors(spec, other.spec, other.name)
@@ -40,7 +39,7 @@ def conflict_errors(
 
 def _find_meeting(
     given: Mapping[str, Any], others: Iterable[SidecarSetView], name: str, base: str
-) -> Iterator[SidecarSetView]:
+) -> Iterator[ReadableSidecarSetView]:
     try:
         selector = selector_from(given.get("selector"))
         namespaces = selector_from(given["namespaceSelector"]) if given.get("namespaceSelector") else None
@@ -49,7 +48,7 @@ def _find_meeting(
     if selector.is_empty:
         return  # an empty selector selects nothing here
     for other in others:
-        if other.name in (name, base) or other.spec is None or other.selector is None:
+        if other.name in (name, base) or not has_contents(other) or other.selector is None:
             continue
         if other.base and other.base == name:
             continue

@@ -21,7 +21,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.kube.values.counts import counted
 from pykruise.plans.ownership import delete_revision
-from pykruise.plans.phases import stage_of
+from pykruise.plans.pod_writes import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import RevisionHash, RevisionName

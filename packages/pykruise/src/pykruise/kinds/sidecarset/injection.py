@@ -26,7 +26,7 @@ from pykruise.kinds.sidecarset.matching import chosen_contents, matching_sets
 from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, with_patches
 from pykruise.kinds.sidecarset.sidecar_containers import Built, build, first_of_each, pod_source
 from pykruise.kinds.sidecarset.sidecar_contents import SidecarSetContents
-from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.values.seeded import numbers_from
@@ -82,7 +82,7 @@ def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
 
 
 def _choose_contents(
-    sidecar_set: SidecarSetView, labels: Mapping[str, str], around: InjectionSurroundings
+    sidecar_set: ReadableSidecarSetView, labels: Mapping[str, str], around: InjectionSurroundings
 ) -> SidecarSetContents:
     return chosen_contents(
         sidecar_set,

@@ -20,7 +20,7 @@ from pykruise.kinds.sidecarset.injection_records import (
     read_working,
 )
 from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair, sidecars_in_pod
-from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
 from pykruise.pods.in_place.images import image_name, mean_the_same
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerStatusFacts
@@ -110,10 +110,9 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.pod.namespace}/{self.pod.name}"
 
 
-def managed_pod(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod:
-    """Compute this SidecarSet's view of the pod. The SidecarSet must have contents."""
+def managed_pod(pod: PodView, sidecar_set: ReadableSidecarSetView) -> ManagedPod:
+    """Compute this SidecarSet's view of the pod."""
     contents = sidecar_set.contents
-    assert contents is not None
     record = _find_record(pod, keys.SIDECARSET_HASH_ANNOTATION, sidecar_set.name)
     imageless = _find_record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, sidecar_set.name)
     states = read_state(pod.annotations)
@@ -152,10 +151,16 @@ class ManagedPodCache:
         for pod in pods:
             entry = known.get(pod.uid)
             if entry is None or entry[0] is not pod:
-                entry = (pod, managed_pod(pod, sidecar_set) if is_managed(pod, sidecar_set) else None)
+                entry = (pod, _managed_or_none(pod, sidecar_set))
             fresh[pod.uid] = entry
         self._spec, self._known = spec, fresh
         return [managed for _, managed in fresh.values() if managed is not None]
+
+
+def _managed_or_none(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod | None:
+    if not has_contents(sidecar_set) or not is_managed(pod, sidecar_set):
+        return None
+    return managed_pod(pod, sidecar_set)
 
 
 def _find_record(pod: PodView, key: str, name: str) -> InjectionRecord | None:

@@ -13,19 +13,19 @@ from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.revisions import find_revision, recorded_hashes
 from pykruise.kinds.sidecarset.sidecar_contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.types import RevisionChoice
-from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView, has_contents
 from pykruise.kube.values.int_or_percent import IntOrPercent, is_percent
 from pykruise.pods.workload.revisions import RevisionView
 
 PARTIAL = "Partial"
 
 
-def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> list[SidecarSetView]:
+def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> list[ReadableSidecarSetView]:
     """SidecarSets that select pods with these labels and inject now, in any namespace, unsorted."""
     return [
         sidecar_set
         for sidecar_set in sets
-        if sidecar_set.spec is not None
+        if has_contents(sidecar_set)
         and not (sidecar_set.spec.injection_strategy and sidecar_set.spec.injection_strategy.paused)
         and sidecar_set.selects(labels)
     ]
@@ -37,7 +37,7 @@ def matching_sets(
     labels: Mapping[str, str],
     namespace: str,
     namespace_labels: Mapping[str, str] | None,
-) -> list[SidecarSetView]:
+) -> list[ReadableSidecarSetView]:
     """SidecarSets that inject into such a pod: first the ones that name the namespace, then the others, each sorted
     by name.
 
@@ -54,7 +54,7 @@ def matching_sets(
 
 
 def chosen_contents(
-    sidecar_set: SidecarSetView,
+    sidecar_set: ReadableSidecarSetView,
     *,
     labels: Mapping[str, str],
     revisions: Sequence[RevisionView],
@@ -64,8 +64,6 @@ def chosen_contents(
 
     `revisions` are its own. `draw` returns a random number from 0 up to 1. Raises InjectionError.
     """
-    assert sidecar_set.spec is not None
-    assert sidecar_set.contents is not None
     choice = sidecar_set.spec.revision_choice
     if choice is None or not (choice.revision_name or choice.custom_version):
         return sidecar_set.contents
@@ -74,9 +72,11 @@ def chosen_contents(
 
 
 def _wants_specified(
-    sidecar_set: SidecarSetView, choice: RevisionChoice, labels: Mapping[str, str], draw: Callable[[], float]
+    sidecar_set: ReadableSidecarSetView,
+    choice: RevisionChoice,
+    labels: Mapping[str, str],
+    draw: Callable[[], float],
 ) -> bool:
-    assert sidecar_set.spec is not None
     strategy = sidecar_set.spec.update_strategy
     if choice.policy != PARTIAL or (strategy is not None and strategy.paused):
         return True

@@ -29,7 +29,8 @@ from pykruise.kinds.sidecarset.upgrade_choice import ChosenPods, choose
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.counts import counted
-from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch, stage_of
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.pod_writes import pod_key, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.corrections import Correction

@@ -16,7 +16,7 @@ from pykruise.kinds.sidecarset.origins import origin_of
 from pykruise.kinds.sidecarset.readers import RIGHTS, CachedSidecars, LiveSidecars
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSettings
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView, SidecarSetView
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.errors import KubeError
@@ -77,7 +77,7 @@ class SidecarInjection:
         self,
         pod: Document,
         request: AdmissionRequest,
-        sets: Sequence[SidecarSetView],
+        sets: Sequence[ReadableSidecarSetView],
         reader: SidecarReader,
     ) -> InjectionSurroundings:
         namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace or "default"
@@ -86,7 +86,6 @@ class SidecarInjection:
             labels = await _read_namespace_labels(reader, namespace)
         revisions: dict[str, Sequence[RevisionView]] = {}
         for sidecar_set in sets:
-            assert sidecar_set.spec is not None
             strategy = sidecar_set.spec.injection_strategy
             if strategy is not None and strategy.revision is not None:
                 revisions[sidecar_set.name] = await reader.revisions(sidecar_set.name)

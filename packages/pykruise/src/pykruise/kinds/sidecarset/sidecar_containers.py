@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.resource_policies import SidecarAmountError, resources_for
 from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair
-from pykruise.kinds.sidecarset.types import SharePolicy, TransferEnv
+from pykruise.kinds.sidecarset.types import ResourcesPolicy, SharePolicy, TransferEnv
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.pods.view import keys
 
@@ -96,7 +96,7 @@ def build(sidecar: Sidecar, contents: SidecarSetContents, source: PodSource) -> 
     fields = sidecar.fields
     container: Document = dict(sidecar.container)
     if fields.resources_policy is not None:
-        container["resources"] = _compute_resources(sidecar, source)
+        container["resources"] = _compute_resources(sidecar, source, fields.resources_policy)
     extra = [result for item in fields.transfer_env or () for result in _transfer_variables(item, source)]
     mounts: list[Document] = list(container.get("volumeMounts") or ())
     devices: list[Document] = list(container.get("volumeDevices") or ())
@@ -121,9 +121,7 @@ def _is_enabled(policy: SharePolicy | None) -> bool:
     return policy is not None and policy.type == ENABLED
 
 
-def _compute_resources(sidecar: Sidecar, source: PodSource) -> Document:
-    policy = sidecar.fields.resources_policy
-    assert policy is not None
+def _compute_resources(sidecar: Sidecar, source: PodSource, policy: ResourcesPolicy) -> Document:
     claims = (sidecar.container.get("resources") or {}).get("claims")
     try:
         return resources_for(source.pod.get("spec") or {}, policy, sidecars=source.sidecars, claims=claims)

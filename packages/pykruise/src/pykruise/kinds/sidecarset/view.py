@@ -6,7 +6,7 @@ Pure. An unreadable spec gives a view with `problem`: it injects nothing, and it
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -96,6 +96,11 @@ class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
     spec: SidecarSetSpec
     candidate: Candidate
     contents: SidecarSetContents
+
+
+def has_contents(view: SidecarSetView) -> TypeGuard[ReadableSidecarSetView]:
+    """Whether the spec of the SidecarSet can be read."""
+    return view.spec is not None and view.contents is not None
 
 
 def canary_base(annotations: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.values.owners import owner_reference
-from pykruise.plans.phases import pod_patch
+from pykruise.plans.pod_writes import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NodeView
 from pykruise.pods.reasons import Code

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.statefulset.expansion import Growth
-from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
+from pykruise.kinds.statefulset.in_place import differences_of
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
@@ -32,8 +32,9 @@ from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.failed_resizes import without_other_cause
-from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages, revision_stages
-from pykruise.plans.phases import PlanPhase, stage_of
+from pykruise.plans.ownership import adopter_of, adoption_stages, release_pods, revision_stages
+from pykruise.plans.phases import PlanPhase
+from pykruise.plans.pod_writes import stage_of, write_phases
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -43,6 +44,7 @@ from pykruise.plans.workload_frame import (
     choose_update_revision,
     plan_workload,
     requeue_after,
+    status_to_amend,
     truncate_history,
     with_mismatch,
 )
@@ -70,14 +72,10 @@ def plan_statefulset(snapshot: StatefulSetSnapshot) -> Plan:
 
 
 def status_after(snapshot: StatefulSetSnapshot, plan: Plan, failed: Failure) -> Document | None:
-    """Return the status after this write of `plan` failed.
-
-    None when there is nothing to report: tidying up is tried again in every plan and blocks nothing.
-    """
-    if failed.purpose == Purpose.TIDY_UP:
+    """Return the status after this write of `plan` failed; None when there is nothing to report."""
+    status = status_to_amend(snapshot.statefulset, plan, failed, StatefulSetStatus)
+    if status is None:
         return None
-    shown = plan.status if plan.status is not None else snapshot.statefulset.stored_status
-    status = msgspec.convert(shown, StatefulSetStatus)
     kind = FAILED_CREATE if failed.purpose == Purpose.CREATE_PODS else FAILED_UPDATE
     conditions = status.conditions or []
     reason = failed.reason
@@ -128,14 +126,13 @@ def _join_phases(
     unrecorded: RevisionView | None,
 ) -> Plan:
     snapshot, statefulset = ws.snapshot, ws.snapshot.statefulset
-    differences = StatefulSetDifferences(ws)
+    differences = differences_of(ws)
     scale = plan_scale(ws)
     update = (
         plan_update(ws, differences, written=scale.phase.touched, only=scale.only)
         if scale.may_update
         else PlanPhase()
     )
-    # Refreshing is written before scaling and updating: the update of one pod completes before the next one starts.
     written = scale.phase.touched | update.touched
     refresh = plan_refresh(ws, differences, updating=updating_names(ws), except_for=written)
     acted = update.touched | refresh.touched | (scale.phase.touched - scale.phase.skipped.keys())
@@ -158,13 +155,11 @@ def _join_phases(
             *adoption_stages(
                 adopter_of(statefulset, ADVANCED_STATEFUL_SETS), snapshot.orphans, snapshot.orphaned_revisions
             ),
-            *release_stages(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN),
+            *write_phases(release_pods(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN)),
             *revision_stages(choice, statefulset, unrecorded=unrecorded),
             *plan_pre_download(ws, differences),
-            *refresh.stages,
-            *scale.phase.stages,
-            *update.stages,
-            *refresh.late_stages,
+            # The update of one pod completes before the next one starts.
+            *write_phases(refresh, scale.phase, update),
             *stage_of(Purpose.TIDY_UP, _truncate_history(ws)),
         ),
         status=changed_status(statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)),
@@ -202,9 +197,7 @@ def _find_claims_left(ws: StatefulSetWorkingSet) -> dict[str, Reason]:
 
 def _conditions_to_keep(scale: PlanPhase, update: PlanPhase, refresh: PlanPhase) -> list[str]:
     """Conditions of failed writes to keep while the same kind of write is planned again: it has not succeeded yet."""
-    purposes = {
-        stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages, *refresh.late_stages)
-    }
+    purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
     kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
     return [*kept, FAILED_UPDATE] if purposes - {Purpose.CREATE_PODS} else kept
 

@@ -6,33 +6,28 @@ Pure. Every plan runs this phase, also while paused and under OnDelete, because 
 state. It also brings back a pod that was to be deleted and is needed again.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from pykruise.kinds.statefulset.in_place import StatefulSetDifferences
 from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import StatefulSetWorkingSet
-from pykruise.plans.failed_resizes import recreation_instead
-from pykruise.plans.in_place import InPlaceProgress
-from pykruise.plans.lifecycle_refresh import (
-    because_of,
-    due_conditions,
-    refresh_phase,
-    released_after_update,
-    service_step,
-)
-from pykruise.plans.phases import PlanPhase
+from pykruise.kube.documents import Document
+from pykruise.plans.in_place import Differences, InPlaceProgress
+from pykruise.plans.lifecycle_refresh import bring_into_service, refresh_phase
+from pykruise.plans.phases import ChangePod, PlanPhase
+from pykruise.pods.api import PodUpdatePolicy
+from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
-from pykruise.pods.lifecycle.states import LifecycleState, next_state, state_metadata, why_waiting
+from pykruise.pods.lifecycle.states import LifecycleState, next_state, why_waiting
 from pykruise.pods.view.pod_view import SERVING_STATES, PodView
-from pykruise.runtime.plan import Step
+from pykruise.runtime.reasons import Reason
 
 _NORMAL: Final = LifecycleState.NORMAL.value
 
 
 def plan_refresh(
     ws: StatefulSetWorkingSet,
-    differences: StatefulSetDifferences,
+    differences: Differences,
     *,
     updating: Collection[str],
     except_for: Collection[str],
@@ -43,13 +38,12 @@ def plan_refresh(
     """
     wanted = {pod.name for pod in ws.slot_pods}
 
-    def steps(pod: PodView, progress: InPlaceProgress) -> tuple[Step, ...]:
+    def decide(pod: PodView, progress: InPlaceProgress) -> ChangePod | Reason | None:
         is_kept = pod.name in wanted and _is_wanted_again(ws, pod, differences, updating)
         # A pod that prepares for an update that no longer happens returns to service like a pod that was rolled back.
         is_updated = ws.is_updated(pod) or pod.name not in updating
-        return _build_steps(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
+        return _decide(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
 
-    refused = resize_refused_since(ws)
     open_ones = (
         pod
         for pod in ws.counted
@@ -57,52 +51,48 @@ def plan_refresh(
     )
     return refresh_phase(
         (pod for pod in open_ones if pod.is_active and pod.name not in except_for),
-        steps_of=steps,
-        instead_of=lambda pod, progress: recreation_instead(
-            pod,
-            progress,
-            policy=ws.spec.policy,
-            refused_since=refused,
-            settings=ws.settings.in_place,
-            now=ws.now,
-        ),
-        why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
+        decide=decide,
+        policy=ws.spec.policy,
+        refused_since=resize_refused_since(ws),
         now=ws.now,
         settings=ws.settings.in_place,
     )
 
 
 def _is_wanted_again(
-    ws: StatefulSetWorkingSet, pod: PodView, differences: StatefulSetDifferences, updating: Collection[str]
+    ws: StatefulSetWorkingSet, pod: PodView, differences: Differences, updating: Collection[str]
 ) -> bool:
     """Whether a pod in PreparingDelete no longer has a reason to be deleted: neither a mark nor an update that would
     recreate it.
     """
     if pod.state != LifecycleState.PREPARING_DELETE or pod.is_specified_delete:
         return False
-    return ws.is_updated(pod) or pod.name not in updating or not differences.recreates(pod)
+    return ws.is_updated(pod) or pod.name not in updating or not _is_recreated(ws, differences, pod)
 
 
-def _build_steps(
+def _is_recreated(ws: StatefulSetWorkingSet, differences: Differences, pod: PodView) -> bool:
+    """Whether an update deletes the pod."""
+    only = ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY
+    return not only and isinstance(differences.of(pod), NotInPlace)
+
+
+def _decide(
     ws: StatefulSetWorkingSet, pod: PodView, progress: InPlaceProgress, *, is_updated: bool, is_kept: bool
-) -> tuple[Step, ...]:
-    """Build one patch with everything that the pod needs; empty when it needs nothing."""
+) -> ChangePod | Reason | None:
+    """Decide one write with everything that the pod needs, or the reason why it waits."""
     state = next_state(
         pod,
         ws.spec.lifecycle,
         is_updated=is_updated,
         is_update_complete=progress.is_complete,
     )
-    released = released_after_update(pod, state, now=ws.now)
+    released: Sequence[Document] = ()
     if is_kept:
         state = LifecycleState.NORMAL
-        released += let_go(pod, PRE_DELETE_HOOK, now=ws.now)
-    if pod.state in SERVING_STATES:
+        released = let_go(pod, PRE_DELETE_HOOK, now=ws.now)
+    elif pod.state in SERVING_STATES:
         # The remains of an interrupted update or deletion would otherwise keep the pod out of service forever.
         released = let_go(pod, PRE_DELETE_HOOK, now=ws.now) or let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
-    conditions = due_conditions(pod, progress, released=released, now=ws.now)
-    because = because_of(conditions, None if is_kept else state)
-    if is_kept:
-        because = ", and ".join(filter(None, (because, "its deletion is no longer wanted")))
-    metadata = state_metadata(state, now=ws.now) if state else None
-    return service_step(pod, progress, conditions=conditions, metadata=metadata, because=because)
+    because = "its deletion is no longer wanted" if is_kept else ""
+    change = bring_into_service(pod, progress, state=state, released=released, because=because, now=ws.now)
+    return change or why_waiting(pod, ws.spec.lifecycle)

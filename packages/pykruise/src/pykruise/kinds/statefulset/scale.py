@@ -27,17 +27,24 @@ from pykruise.kinds.statefulset.claims import (
     stale_claim,
 )
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
-from pykruise.kube.resources import PODS
 from pykruise.kube.values.counts import counted
 from pykruise.plans.in_place import go_on
-from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase, delete_steps, pod_chain, pod_patch, stage_of
+from pykruise.plans.phases import (
+    MOST_AT_ONCE,
+    ChangePod,
+    CreatePod,
+    DecidedStage,
+    Decision,
+    DeletePod,
+    PlanPhase,
+    decide_deletion,
+)
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle.states import LifecycleState, why_waiting
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
-from pykruise.runtime.actions import Create
-from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.plan import Chain, Note
 from pykruise.runtime.reasons import Reason
 
 TERMINATES: Final = Reason(Code.DEPARTING, "terminates; its successor is created afterwards")
@@ -67,9 +74,9 @@ class _Found:
     """Writes that the slots inspected so far need."""
 
     def __init__(self) -> None:
-        self.create: list[Chain] = []
-        self.replace: list[Chain] = []
-        self.repair: list[Chain] = []
+        self.create: list[CreatePod] = []
+        self.replace: list[DeletePod | ChangePod] = []
+        self.repair: list[ChangePod] = []
         self.claims: list[Chain] = []
         self.skipped: dict[str, Reason] = {}
         self.notes: list[Note] = []
@@ -81,18 +88,22 @@ class _Found:
         return len(self.create) + len(self.replace) >= MOST_AT_ONCE
 
     def phase(
-        self, surplus: Sequence[Stage] = (), skipped: Mapping[str, Reason] = {}, *, is_partial: bool = False
+        self,
+        surplus: DecidedStage | None = None,
+        skipped: Mapping[str, Reason] = {},
+        *,
+        is_partial: bool = False,
     ) -> PlanPhase:
-        """Build the phase, including the stages for surplus pods. Finished pods are deleted first, because successors
+        """Build the phase, including the stage for surplus pods. Finished pods are deleted first, because successors
         need the name.
         """
         return PlanPhase(
-            stages=(
-                *stage_of(Purpose.REPLACE_PODS, self.replace),
-                *stage_of(Purpose.KEEP_CLAIMS, self.claims),
-                *stage_of(Purpose.CREATE_PODS, self.create, ramp=True),
-                *stage_of(Purpose.REPAIR_PODS, self.repair, is_optional=True),
-                *surplus,
+            decided=(
+                DecidedStage(purpose=Purpose.REPLACE_PODS, decisions=self.replace),
+                DecidedStage(purpose=Purpose.KEEP_CLAIMS, decisions=self.claims),
+                DecidedStage(purpose=Purpose.CREATE_PODS, decisions=self.create, ramp=True),
+                DecidedStage(purpose=Purpose.REPAIR_PODS, decisions=self.repair, is_optional=True),
+                *([surplus] if surplus else ()),
             ),
             skipped={**self.skipped, **skipped},
             notes=(*self.notes, *_unmounted_note(self.unmounted)),
@@ -139,31 +150,28 @@ def _ordered(ws: StatefulSetWorkingSet) -> Scale:
             advances = not pod.is_deleting and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
         # An update or deletion that took the pod out of service continues, because nothing else brings it back.
         return Scale(phase=result.phase(), may_update=advances, only=slot.name)
-    stages, skipped, may_update = _surplus_in_order(ws)
-    return Scale(phase=result.phase(stages, skipped), may_update=may_update)
-
-
-def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[str, Reason], bool]:
-    """Delete the highest surplus pod when nothing blocks it. Updates wait until no surplus pod remains."""
     if not ws.surplus:
-        return (), {}, True
+        return Scale(phase=result.phase())
+    # Updates wait until no surplus pod remains.
+    return Scale(phase=result.phase(*_surplus_in_order(ws)), may_update=False)
+
+
+def _surplus_in_order(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str, Reason]]:
+    """Delete the highest surplus pod when nothing blocks it."""
     pod, *others = ws.surplus
-    chains: list[Chain] = []
-    steps: tuple[Step, ...] = ()
-    waits: Reason | None
+    decision: DeletePod | ChangePod | Reason
     if pod.is_deleting:
-        waits = Reason(Code.DEPARTING, "terminates; the next one is deleted afterwards")
+        decision = Reason(Code.DEPARTING, "terminates; the next one is deleted afterwards")
     else:
-        waits = _why_surplus_waits(ws, pod)
-        if waits is None:
-            steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
-    for value, deletion in ((pod, steps), *((other, ()) for other in others)):
-        if result := (*owner_steps(ws, value, is_surplus=True), *deletion):
-            chains.append(pod_chain(value, *result))
-    skipped = {pod.name: waits} if waits else {}
+        decision = _why_surplus_waits(ws, pod) or _decide_surplus(ws, pod)
+    decisions = [
+        *_surplus_writes(ws, pod, decision),
+        *(chain for other in others for chain in _surplus_writes(ws, other, None)),
+    ]
+    skipped = {pod.name: decision} if isinstance(decision, Reason) else {}
     later = Reason(Code.TURN, f"surplus; is deleted after pod {pod.name}")
     skipped |= {pod.name: later for pod in others}
-    return stage_of(Purpose.DELETE_SURPLUS_PODS, chains), skipped, False
+    return DecidedStage(purpose=Purpose.DELETE_SURPLUS_PODS, decisions=decisions), skipped
 
 
 def _why_surplus_waits(ws: StatefulSetWorkingSet, pod: PodView) -> Reason | None:
@@ -204,8 +212,8 @@ def _parallel(ws: StatefulSetWorkingSet) -> Scale:
                 break
     if exhausted:
         result.notes.append(_limit_note(ws))
-    stages, skipped = _delete_surplus_together(ws)
-    return Scale(phase=result.phase(stages, skipped, is_partial=is_partial), exhausted=exhausted)
+    phase = result.phase(*_delete_surplus_together(ws), is_partial=is_partial)
+    return Scale(phase=phase, exhausted=exhausted)
 
 
 def _limit_note(ws: StatefulSetWorkingSet) -> Note:
@@ -216,21 +224,35 @@ def _limit_note(ws: StatefulSetWorkingSet) -> Note:
     return Note(reason="ScaleUpLimited", message=message, again_after_s=LOOK_AGAIN_S)
 
 
-def _delete_surplus_together(ws: StatefulSetWorkingSet) -> tuple[Sequence[Stage], dict[str, Reason]]:
-    chains: list[Chain] = []
+def _delete_surplus_together(ws: StatefulSetWorkingSet) -> tuple[DecidedStage, dict[str, Reason]]:
+    decisions: list[Decision] = []
     skipped: dict[str, Reason] = {}
     for pod in ws.surplus[:MOST_AT_ONCE]:
-        steps: tuple[Step, ...] = ()
-        waits: Reason | None = Reason(Code.DEPARTING, "terminates")
-        if not pod.is_deleting:
-            steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
-        if waits:
-            skipped[pod.name] = waits
-        if result := (*owner_steps(ws, pod, is_surplus=True), *steps):
-            chains.append(pod_chain(pod, *result))
+        decision = Reason(Code.DEPARTING, "terminates") if pod.is_deleting else _decide_surplus(ws, pod)
+        if isinstance(decision, Reason):
+            skipped[pod.name] = decision
+        decisions += _surplus_writes(ws, pod, decision)
     # A quota that prevents the creation of pods must not prevent the deletion of surplus pods, which use up the
     # quota.
-    return stage_of(Purpose.DELETE_SURPLUS_PODS, chains, ramp=True, regardless=True), skipped
+    stage = DecidedStage(purpose=Purpose.DELETE_SURPLUS_PODS, decisions=decisions, ramp=True, regardless=True)
+    return stage, skipped
+
+
+# One surplus pod
+
+
+def _decide_surplus(ws: StatefulSetWorkingSet, pod: PodView) -> DeletePod | ChangePod | Reason:
+    return decide_deletion(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
+
+
+def _surplus_writes(
+    ws: StatefulSetWorkingSet, pod: PodView, decision: DeletePod | ChangePod | Reason | None
+) -> Sequence[Decision]:
+    """Give the claims of the pod their owners, before its deletion if it is deleted."""
+    steps = owner_steps(ws, pod, is_surplus=True)
+    if decision is None or isinstance(decision, Reason):
+        return [Chain(subject=pod.name, steps=steps)] if steps else ()
+    return [msgspec.structs.replace(decision, before=steps)]
 
 
 def _unmounted_note(names: list[str]) -> list[Note]:
@@ -265,14 +287,16 @@ def _create_pod(
         if steps:
             value.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         return
-    document = pod_document(ws, slot, revision)
-    step = Step(
-        action=Create(resource=PODS, key=ws.key(slot.name), body=document),
+    creation = CreatePod(
+        subject=slot.name,
+        document=pod_document(ws, slot, revision),
         because=f"missing; built from revision {revision.name}",
-        done=Note(reason="SuccessfulCreate", message=f"created pod {slot.name}"),
-        failed=Note(reason="FailedCreate", message=f"failed to create pod {slot.name}", warning=True),
+        created=f"created pod {slot.name}",
+        failed=f"failed to create pod {slot.name}",
+        before=steps,
+        has_random_name=False,
     )
-    value.create.append(Chain(subject=slot.name, steps=(*steps, step)))
+    value.create.append(creation)
 
 
 def _name_taken(name: str, owner: str) -> Reason:
@@ -290,11 +314,11 @@ def _replace_pod(ws: StatefulSetWorkingSet, pod: PodView, value: _Found) -> None
         value.skipped[pod.name] = TERMINATES
         return
     because = f"has ended ({pod.phase}); its successor is created afterwards"
-    steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
-    if steps:
-        value.replace.append(pod_chain(pod, *steps))
-    elif waits is not None:
-        value.skipped[pod.name] = waits
+    decision = decide_deletion(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
+    if isinstance(decision, Reason):
+        value.skipped[pod.name] = decision
+    else:
+        value.replace.append(decision)
 
 
 def _repair_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
@@ -311,14 +335,15 @@ def _repair_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView, value: _Fou
         Chain(subject=step.action.key.name, steps=(step,)) for step in owner_steps(ws, pod, is_surplus=False)
     )
     if pod.labels.get(POD_NAME_LABEL) != pod.name:
-        value.repair.append(pod_chain(pod, _build_label_patch(ws, slot, pod)))
+        value.repair.append(_label_pod(ws, slot, pod))
     if lacks_volume(ws, pod, slot.ordinal):
         value.unmounted.append(pod.name)
 
 
-def _build_label_patch(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> Step:
-    return Step(
-        action=pod_patch(pod, {"metadata": {"labels": identity_labels(ws, slot)}}),
+def _label_pod(ws: StatefulSetWorkingSet, slot: Slot, pod: PodView) -> ChangePod:
+    return ChangePod(
+        pod=pod,
+        metadata={"labels": identity_labels(ws, slot)},
         because="it lacks the label with its name",
         done=Note(reason="SuccessfulUpdate", message=f"repaired the labels of pod {pod.name}"),
         failed=Note(

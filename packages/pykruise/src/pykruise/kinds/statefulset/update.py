@@ -1,6 +1,6 @@
 """Updates pods to the update revision, in place or by deletion, and deletes pods that are specified for deletion.
 
-StatefulSetWorkingSet + StatefulSetDifferences + Scale ──▶ plan_update() ──▶ PlanPhase
+StatefulSetWorkingSet + differences + Scale ──▶ plan_update() ──▶ PlanPhase
 
 Pure. Every slot whose pod is missing, not healthy, in an update, or not yet available counts against maxUnavailable,
 whatever its place in the order. Surplus pods never count. A candidate that is already unavailable costs nothing. The
@@ -11,33 +11,39 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pykruise.kinds.statefulset.expansion import Growth
-from pykruise.kinds.statefulset.in_place import StatefulSetDifferences, target_of
+from pykruise.kinds.statefulset.in_place import target_of
 from pykruise.kinds.statefulset.order import candidates
 from pykruise.kinds.statefulset.status import resize_refused_since
 from pykruise.kinds.statefulset.working_set import Slot, StatefulSetWorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.failed_resizes import overdue_refusals
-from pykruise.plans.in_place import BEGUN_AT_ONCE, only_in_place, unknown_state
-from pykruise.plans.in_place_steps import update_turn
+from pykruise.plans.in_place import (
+    BEGUN_AT_ONCE,
+    Differences,
+    only_in_place,
+    take_turn,
+    unknown_state,
+    waits_for,
+)
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
     MOST_AT_ONCE,
     ON_DELETE,
     OTHERS_FIRST,
     PAUSED,
+    DecidedStage,
+    Decision,
     PlanPhase,
-    delete_steps,
-    pod_chain,
-    stage_of,
+    decide_deletion,
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
-from pykruise.pods.in_place import NotInPlace
+from pykruise.pods.in_place import NotInPlace, UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
-from pykruise.runtime.plan import Chain, Note, Step
+from pykruise.runtime.plan import Chain, Note
 from pykruise.runtime.reasons import Reason
 
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps it at its revision")
@@ -65,7 +71,7 @@ class _Pass:
         self.handled = set(written)
         """Pods to which scaling writes, or that this pass deletes because they are specified for deletion."""
         self.unavailable = {slot.name for slot in ws.slots if _is_unavailable(ws, slot, self.growth)}
-        self.chains: list[Chain] = []
+        self.decisions: list[Decision] = []
         self.skipped: dict[str, Reason] = {}
         self.failure: Reason | None = None
         self.notes: tuple[Note, ...] = ()
@@ -82,26 +88,25 @@ class _Pass:
         """Whether this pod may be out of service."""
         return name in self.unavailable or len(self.unavailable) < self.ws.limits.max_unavailable
 
-    def act(self, pod: PodView, steps: tuple[Step, ...], waits: Reason | None) -> None:
-        """Record the pod's steps, or its reason for waiting. In both cases the pod does not serve."""
-        if steps:
-            self.chains.append(pod_chain(pod, *steps))
-        elif waits is not None:
-            self.skipped[pod.name] = waits
+    def act(self, pod: PodView, decision: Decision | Reason) -> None:
+        """Record the write to the pod, or its reason for waiting. In both cases the pod does not serve."""
+        if isinstance(decision, Reason):
+            self.skipped[pod.name] = decision
+        else:
+            self.decisions.append(decision)
         self.unavailable.add(pod.name)
 
     def delete(self, pod: PodView, because: str) -> None:
         """Delete the pod, or move it to PreparingDelete."""
-        steps, waits = delete_steps(pod, hook=self.ws.spec.hooks.pre_delete, now=self.ws.now, because=because)
-        self.act(pod, steps, waits)
+        hook = self.ws.spec.hooks.pre_delete
+        self.act(pod, decide_deletion(pod, hook=hook, now=self.ws.now, because=because))
 
-    def refused_resize(self, pod: PodView, differences: StatefulSetDifferences) -> str:
+    def refused_resize(self, pod: PodView, change: UpdateSpec) -> str:
         """Reason why the pod is recreated instead of resized, now that it has its turn; empty: it is resized. Only
         the first pod gets a reason.
         """
         overdue = overdue_refusals(
-            [pod],
-            differences.of,
+            [(pod, change)],
             refused_since=self.refused_since,
             settings=self.ws.settings.in_place,
             now=self.ws.now,
@@ -119,7 +124,7 @@ class _Pass:
     def phase(self) -> PlanPhase:
         """Build the phase from this pass."""
         return PlanPhase(
-            stages=stage_of(Purpose.UPDATE_PODS, self.chains),
+            decided=(DecidedStage(purpose=Purpose.UPDATE_PODS, decisions=self.decisions),),
             skipped=self.skipped,
             notes=self.notes,
             failure=self.failure,
@@ -136,7 +141,7 @@ def _is_unavailable(ws: StatefulSetWorkingSet, slot: Slot, growth: Growth) -> bo
 
 
 def plan_update(
-    ws: StatefulSetWorkingSet, differences: StatefulSetDifferences, *, written: frozenset[str], only: str = ""
+    ws: StatefulSetWorkingSet, differences: Differences, *, written: frozenset[str], only: str = ""
 ) -> PlanPhase:
     """Plan the update pass. `written`: pods to which scaling writes. `only`: the only pod that may be updated."""
     current = _Pass(ws, written=written)
@@ -181,10 +186,10 @@ def _delete_specified(current: _Pass, *, only: str) -> None:
 # Update to the update revision
 
 
-def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: StatefulSetDifferences) -> None:
+def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: Differences) -> None:
     for index, slot in enumerate(wanted):
-        if current.begun >= BEGUN_AT_ONCE or len(current.chains) >= MOST_AT_ONCE:
-            current.is_partial = bool(current.chains)
+        if current.begun >= BEGUN_AT_ONCE or len(current.decisions) >= MOST_AT_ONCE:
+            current.is_partial = bool(current.decisions)
             reason = OTHERS_FIRST
         elif not _update_pod(current, slot, differences):
             _continue_preparing(current, wanted[index:], differences)
@@ -195,7 +200,7 @@ def _update_pods(current: _Pass, wanted: Sequence[Slot], differences: StatefulSe
         return
 
 
-def _continue_preparing(current: _Pass, slots: Sequence[Slot], differences: StatefulSetDifferences) -> None:
+def _continue_preparing(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
     """Continue pods that already prepare, whatever the order: the first pod in the order waits for the budget that
     they use.
     """
@@ -218,7 +223,7 @@ def _skip_rest(current: _Pass, slots: Sequence[Slot], reason: Reason) -> None:
             current.skipped.setdefault(pod.name, reason)
 
 
-def _update_pod(current: _Pass, slot: Slot, differences: StatefulSetDifferences) -> bool:
+def _update_pod(current: _Pass, slot: Slot, differences: Differences) -> bool:
     """Update one candidate. False: the pass ends here."""
     ws, growth, pod = current.ws, current.growth, slot.pod
     if pod is None:
@@ -236,10 +241,10 @@ def _update_pod(current: _Pass, slot: Slot, differences: StatefulSetDifferences)
             reason = Reason(Code.CLAIM_CANNOT_FOLLOW, problem)
             current.fail(pod, reason, failure=reason, event="FailedUpdatePVC")
             return False
-        current.act(pod, growth.steps(slot.ordinal), None)
+        current.act(pod, Chain(subject=pod.name, steps=growth.steps(slot.ordinal)))
         return True
     if growth.is_on and not growth.is_complete(slot.ordinal):
-        current.act(pod, (), CLAIMS_GROW)
+        current.act(pod, CLAIMS_GROW)
         return True
     if pod.name in current.handled or pod.is_deleting or pod.phase in FINISHED:
         return True
@@ -255,15 +260,15 @@ def _restart_pod(current: _Pass, pod: PodView, at: Instant) -> None:
     """
     if at > current.ws.now:
         current.times.append(at)
-        current.act(pod, (), FILE_SYSTEM_GROWS)
+        current.act(pod, FILE_SYSTEM_GROWS)
     else:
         current.delete(pod, "recreated: the file system of its claims grows only then")
 
 
-def _update_or_recreate(current: _Pass, pod: PodView, differences: StatefulSetDifferences) -> bool:
+def _update_or_recreate(current: _Pass, pod: PodView, differences: Differences) -> bool:
     ws = current.ws
     if pod.state not in _UPDATABLE:
-        current.act(pod, (), unknown_state(pod))
+        current.act(pod, unknown_state(pod))
         return True
     result = differences.of(pod)
     if isinstance(result, NotInPlace):
@@ -277,14 +282,15 @@ def _update_or_recreate(current: _Pass, pod: PodView, differences: StatefulSetDi
         return True
     if pod.state == LifecycleState.PREPARING_DELETE:
         # refresh.py first brings the pod back into service: an update in place is no reason to delete it.
-        current.act(pod, (), COMES_BACK)
+        current.act(pod, COMES_BACK)
         return True
-    if refused := current.refused_resize(pod, differences):
+    if refused := current.refused_resize(pod, result):
         current.delete(pod, f"recreated for revision {ws.update.name} ({refused})")
         return True
-    steps, waits = update_turn(pod, result, target_of(ws))
-    current.begun += bool(steps)
-    current.act(pod, steps, waits)
+    target = target_of(ws)
+    waits = waits_for(pod, target.hook)
+    current.begun += waits is None
+    current.act(pod, waits or take_turn(pod, result, target))
     return True
 
 

@@ -12,7 +12,7 @@ from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment
 from pykruise.kinds.uniteddeployment.workload_documents import is_on_delete
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_chain
+from pykruise.plans.pod_writes import pod_chain
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step

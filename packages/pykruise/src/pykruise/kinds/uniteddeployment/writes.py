@@ -16,7 +16,7 @@ from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, d
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, TEMPLATES, SubsetWorkload, type_of
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.plans.phases import pod_chain, pod_patch
+from pykruise.plans.pod_writes import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, delete_object, patch_object

@@ -18,7 +18,8 @@ from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.status import ComputedSpread, computed, normalized
 from pykruise.kinds.workloadspread.subset_grouping import Adoption, Grouped, grouped
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.pod_writes import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.corrections import OF_THE_WORKLOAD

@@ -98,11 +98,9 @@ class TargetReader(WorkloadReader):
 
     async def replicas(self, view: SpreadView) -> int:
         """Read the replicas of the workload; 0: the workload does not exist. Raises PathError, KubeError."""
-        document = await self.target(view)
-        if document is None:
+        target, document = view.target, await self.target(view)
+        if target is None or document is None:
             return 0
-        target = view.target
-        assert target is not None
         listed = await self._find_listed(target[0])
         path = listed.replicas_path if listed is not None else ""
         try:
@@ -130,8 +128,8 @@ class TargetReader(WorkloadReader):
 
 
 def _version_of(view: SpreadView) -> str:
-    assert view.spec is not None
-    return view.spec.target_ref.api_version.rpartition("/")[2]
+    """Version of the target's API; empty: the spec cannot be read."""
+    return view.spec.target_ref.api_version.rpartition("/")[2] if view.spec is not None else ""
 
 
 class SpreadReader(Protocol):

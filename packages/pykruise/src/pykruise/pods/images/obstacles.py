@@ -40,8 +40,7 @@ def obstacle_of(
     entry, status = node.entry(image), node.statuses.get(image)
     if entry is None:
         return None
-    if is_over(entry, status):
-        assert status is not None
+    if status is not None and is_over(entry, status):
         if status.phase != FAILED:
             return None
         return _explain_failure(entry, status, image, secrets=secrets, missing=missing)

@@ -142,7 +142,10 @@ def _compare_templates(
             "which a running pod cannot"
         )
     changed: UpdateSpec = msgspec.structs.replace(spec, images=images, resources=resources)
-    return _with_metadata(changed, old, new, settings) if has_metadata else changed
+    if not has_metadata:
+        return changed
+    sources = _find_sources(new) if settings.env_from_metadata else {}
+    return _with_metadata(changed, pod_metadata(old), pod_metadata(new), sources)
 
 
 def _qos_of(template: Document) -> str:
@@ -199,12 +202,9 @@ def _format_path(path: Path) -> str:
 
 def _make_comparable(old: Document, new: Document) -> tuple[Any, Any]:
     """Both templates in one form with defaults spelled out, so that only real differences remain."""
-    before, after = _with_same_pull_policies(old, new)
-    return _normalize(before), _normalize(after)
-
-
-def _normalize(template: Document) -> Any:
-    return orjson.loads(meaning(_with_requests(with_defaults(template))))
+    templates = [with_defaults(template) for template in _with_same_pull_policies(old, new)]
+    before, after = [_with_requests(template) for template in templates]
+    return orjson.loads(meaning(before)), orjson.loads(meaning(after))
 
 
 def _with_same_pull_policies(old: Document, new: Document) -> tuple[Document, Document]:
@@ -263,10 +263,12 @@ def _find_changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
 # Metadata
 
 
-def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: InPlaceSettings) -> UpdateSpec:
-    """Split the metadata: keys that a container's environment reads change together with that container."""
-    before, after = pod_metadata(old), pod_metadata(new)
-    sources = _find_sources(new) if settings.env_from_metadata else {}
+def _with_metadata(
+    spec: UpdateSpec, before: Document, after: Document, sources: Mapping[str, set[tuple[str, str]]]
+) -> UpdateSpec:
+    """Split the metadata: keys that a container's environment reads change together with that container. `sources`:
+    metadata keys that each container reads.
+    """
     refs: dict[str, dict[str, dict[str, str]]] = {}
     patch: Document = {}
     for field in MAPS:

@@ -8,7 +8,7 @@ them. A client writes its spending to the budget's status with the resourceVersi
 that spend at the same time cannot both succeed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from pykruise.pods.in_place.images import image_name
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.sidecars import replaced_image_ids
+from pykruise.runtime.actions import Patch, patch_object
 
 POD_UNAVAILABLE_BUDGETS: Final = Resource(
     "policy.kruise.io", "v1beta1", "podunavailablebudgets", "PodUnavailableBudget"
@@ -374,6 +375,20 @@ def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Inst
     if going:
         status["disruptedPods"] = going
     return {"status": status}
+
+
+def spend_for_updates(budget: BudgetView, pods: Iterable[str], *, now: Instant) -> Patch:
+    """Return the write that spends the budget for the updates of these pods. It fails when another writer spent in
+    between.
+    """
+    spent = dict.fromkeys(pods, Operation.UPDATE)
+    return patch_object(
+        POD_UNAVAILABLE_BUDGETS,
+        budget,
+        spend_patch(budget, spent, now=now),
+        subresource="status",
+        unchanged=True,
+    )
 
 
 _STAYING: Final = frozenset({Operation.UPDATE, Operation.RESIZE})

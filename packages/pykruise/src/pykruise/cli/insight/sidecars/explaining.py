@@ -36,6 +36,7 @@ from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.sidecar_contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.uninjected import pods_without
+from pykruise.kinds.sidecarset.view import has_contents
 from pykruise.kube.values.counts import counted
 from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import Code, remedy_of
@@ -143,7 +144,8 @@ def _waits_of_object(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
 def _waits_of_injection(sight: SidecarSight) -> Iterator[Wait]:
     """Yield why new pods get other sidecars than the present ones, or are refused."""
     view = sight.view
-    assert view.spec is not None
+    if not has_contents(view):
+        return
     if view.is_injection_paused:
         words = "injectionStrategy.paused: new pods get no sidecars"
         yield Wait(

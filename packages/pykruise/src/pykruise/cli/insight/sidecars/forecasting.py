@@ -21,6 +21,7 @@ from pykruise.kinds.sidecarset.matching import PARTIAL, chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.sidecar_contents import Sidecar, SidecarSetContents, hot_pair
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.view import has_contents
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -111,7 +112,7 @@ def _unchanged_pods(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Itera
 
 def _new_pods(sight: SidecarSight) -> Iterator[str]:
     view = sight.view
-    if view.spec is None or view.contents is None:
+    if not has_contents(view):
         return
     strategy = view.spec.injection_strategy
     if strategy is not None and strategy.paused:

@@ -6,7 +6,8 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place_steps import TurnTarget, update_turn
+from pykruise.plans.in_place import TurnTarget, take_turn, waits_for
+from pykruise.plans.pod_writes import chain_of
 from pykruise.pods.in_place import InPlaceSettings, UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleHook
 from pykruise.pods.reasons import Code
@@ -45,10 +46,12 @@ def turn(pod: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
         now=NOW,
         settings=InPlaceSettings(),
     )
-    steps, waits = update_turn(pod, SPEC, target)
+    if waits := waits_for(pod, hook):
+        return [], waits.code
+    steps = chain_of(take_turn(pod, SPEC, target)).steps
     patches = [step.action for step in steps if isinstance(step.action, Patch)]
     assert len(patches) == len(steps)
-    return patches, waits.code if waits is not None else ""
+    return patches, ""
 
 
 @pytest.mark.parametrize(

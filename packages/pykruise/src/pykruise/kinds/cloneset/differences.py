@@ -1,0 +1,31 @@
+"""Changes that bring a CloneSet's pods from their revisions to another one in place.
+
+snapshot + target revision ──▶ differences_to() ──▶ Differences ──▶ surge.py, update.py, pre_download.py
+
+Pure. plans/in_place.py compares the revisions. This module adds what only a CloneSet has: its labels and policy.
+"""
+
+from pykruise.kinds.cloneset.snapshot import ReadableCloneSet
+from pykruise.plans.in_place import Differences, Recall
+from pykruise.pods.api import PodUpdatePolicy
+from pykruise.pods.workload.revisions import RevisionView
+
+
+def differences_to(target: RevisionView, snapshot: ReadableCloneSet, recall: Recall) -> Differences:
+    """Return the changes of pods to this revision. `recall` remembers them for the next plan."""
+    spec, settings = snapshot.cloneset.spec, snapshot.settings
+    return Differences(
+        {revision.hash: revision for revision in snapshot.revisions},
+        target,
+        recall,
+        undeclaring=snapshot.undeclaring,
+        revision=label_of(target, snapshot),
+        settings=settings.in_place,
+        grace_seconds=spec.in_place.grace_period_seconds,
+        ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
+    )
+
+
+def label_of(revision: RevisionView, snapshot: ReadableCloneSet) -> str:
+    """Return the value that names the revision in labels of pods."""
+    return revision.hash if snapshot.settings.short_hash else revision.name

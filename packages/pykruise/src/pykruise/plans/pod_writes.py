@@ -1,0 +1,215 @@
+"""Writes of a plan: the only place where the decisions about pods become API writes.
+
+PlanPhase ──▶ write_phases() ──▶ stages of the Plan
+chains    ──▶ stage_of()     ──▶ a stage of other writes
+
+Pure; serves every kind. Each write carries the precondition that its decision depends on.
+"""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.kube.values.counts import counted
+from pykruise.plans.phases import (
+    ChangePod,
+    CreatePod,
+    Decision,
+    DeletePod,
+    PlanPhase,
+    SpecifyPod,
+    SpendBudget,
+    UpdatePod,
+)
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import spend_for_updates
+from pykruise.runtime.actions import Create, Patch, delete_object, patch_object
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+
+
+def write_phases(*phases: PlanPhase) -> tuple[Stage, ...]:
+    """Return the stages that carry out all decisions of these phases: first those that are not `is_last`, each in the
+    order of the phases.
+    """
+    stages = [stage for phase in phases for stage in phase.stages]
+    return tuple(
+        Stage(
+            purpose=stage.purpose,
+            chains=tuple(chain_of(decision) for decision in stage.decisions),
+            ramp=stage.ramp,
+            is_optional=stage.is_optional,
+            regardless=stage.regardless,
+        )
+        for stage in sorted(stages, key=lambda stage: stage.is_last)
+    )
+
+
+def chain_of(decision: Decision) -> Chain:
+    """Return the writes that carry out one decision."""
+    match decision:
+        case CreatePod():
+            steps = (*decision.before, _create_step(decision))
+            return Chain(subject=decision.subject, steps=steps, has_random_name=decision.has_random_name)
+        case DeletePod():
+            steps = (*decision.before, _delete_step(decision), *decision.after)
+        case ChangePod():
+            steps = (*decision.before, _change_step(decision))
+        case UpdatePod():
+            steps = _update_steps(decision)
+        case SpecifyPod():
+            steps = (_specify_step(decision),)
+        case SpendBudget():
+            steps = (_spend_step(decision),)
+        case Chain():
+            return decision
+        case _:
+            assert_never(decision)
+    return Chain(subject=decision.subject, steps=steps)
+
+
+def stage_of(
+    purpose: Purpose,
+    chains: Iterable[Chain],
+    *,
+    is_optional: bool = False,
+    regardless: bool = False,
+    only_after: tuple[Purpose, ...] = (),
+) -> tuple[Stage, ...]:
+    """Return the stage with these chains; empty without chains."""
+    result = tuple(chains)
+    if not result:
+        return ()
+    stage = Stage(
+        purpose=purpose,
+        chains=result,
+        is_optional=is_optional,
+        regardless=regardless,
+        only_after=only_after,
+    )
+    return (stage,)
+
+
+def pod_key(pod: PodView) -> Key:
+    """Return the key for writes to the pod."""
+    return Key(pod.namespace, pod.name)
+
+
+def pod_patch(
+    pod: PodView,
+    body: Document,
+    *,
+    patch_type: PatchType = PatchType.STRATEGIC,
+    subresource: str = "",
+    unchanged: bool = False,
+    is_dry_run: bool = False,
+) -> Patch:
+    """Return a patch of exactly this pod. `unchanged`: only if its resourceVersion is still the same."""
+    return patch_object(
+        PODS,
+        pod,
+        body,
+        patch_type=patch_type,
+        subresource=subresource,
+        unchanged=unchanged,
+        is_dry_run=is_dry_run,
+    )
+
+
+def pod_chain(pod: PodView, *steps: Step) -> Chain:
+    """Return the writes to one pod as a chain."""
+    return Chain(subject=pod.name, steps=steps)
+
+
+# One decision
+
+
+def _create_step(decision: CreatePod) -> Step:
+    key = Key(decision.document["metadata"]["namespace"], decision.subject)
+    return Step(
+        action=Create(resource=PODS, key=key, body=decision.document),
+        because=decision.because,
+        done=Note(reason="SuccessfulCreate", message=decision.created),
+        failed=Note(reason="FailedCreate", message=decision.failed, warning=True),
+    )
+
+
+def _delete_step(decision: DeletePod) -> Step:
+    pod = decision.pod
+    return Step(
+        action=delete_object(PODS, pod, unchanged=decision.unchanged),
+        because=decision.because,
+        done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {decision.because}"),
+        failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),
+        also=decision.also,
+    )
+
+
+def _change_step(decision: ChangePod) -> Step:
+    """Write metadata and conditions together: a patch of the status may carry metadata too."""
+    body: Document = {}
+    if decision.metadata:
+        body["metadata"] = decision.metadata
+    if decision.conditions:
+        body["status"] = {"conditions": list(decision.conditions)}
+    subresource = "status" if decision.conditions else ""
+    return Step(
+        action=pod_patch(decision.pod, body, subresource=subresource, unchanged=decision.unchanged),
+        because=decision.because,
+        done=decision.done,
+        failed=decision.failed,
+    )
+
+
+def _spend_step(decision: SpendBudget) -> Step:
+    pods = [pod.name for pod in decision.pods]
+    action = spend_for_updates(decision.budget, pods, now=decision.now)
+    count = counted(len(pods), "of its pods is", "of its pods are")
+    return Step(action=action, because=f"{count} updated")
+
+
+def _update_steps(decision: UpdatePod) -> tuple[Step, ...]:
+    pod, writes, revision = decision.pod, decision.writes, decision.revision
+    failed = (
+        f"failed to update pod {pod.name} in place to {revision}"
+        if revision
+        else f"failed to continue the update in place of pod {pod.name}"
+    )
+    last = len(writes) - 1 if revision else None
+    # After the first real write of its own chain, the resourceVersion is no longer the planned one.
+    first = next((number for number, write in enumerate(writes) if not write.is_dry_run), 0)
+    # If a pod that does not serve became ready meanwhile, its update would need a place in the budget.
+    unchanged = bool(revision) and not pod.is_serving
+    return tuple(
+        Step(
+            action=pod_patch(
+                pod,
+                write.body,
+                subresource=write.subresource,
+                unchanged=(write.checked or unchanged) and number <= first,
+                is_dry_run=write.is_dry_run,
+            ),
+            because=write.because,
+            done=_note_begun(pod, revision) if number == last else None,
+            failed=Note(reason="FailedUpdatePodInPlace", message=failed, warning=True),
+        )
+        for number, write in enumerate(writes)
+    )
+
+
+def _note_begun(pod: PodView, revision: str) -> Note:
+    return Note(reason="SuccessfulUpdatePodInPlace", message=f"updated pod {pod.name} in place to {revision}")
+
+
+def _specify_step(decision: SpecifyPod) -> Step:
+    body = {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}
+    return Step(
+        action=pod_patch(decision.pod, body, unchanged=decision.unchanged),
+        because=decision.because,
+        done=decision.done,
+        failed=decision.failed,
+    )
