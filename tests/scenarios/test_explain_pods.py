@@ -144,7 +144,7 @@ async def test_it_says_that_a_pod_disruption_budget_holds_it_too(stage: Stage) -
     await stage.start_manager()
     pods = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
     await disruption_budget(stage, "pdb", 3)
-    line = "PodDisruptionBudget pdb has to allow evictions too, and allows {}"
+    line = "PodDisruptionBudget pdb must allow evictions too, and allows {}"
     # when it allows one
     explanation = await of_pod(stage, pods[0].name)
     assert explanation.verdict == "done"

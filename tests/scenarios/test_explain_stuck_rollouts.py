@@ -328,11 +328,11 @@ CASES = (
     Stuck(in_place_only_cannot, "NotInPlace", "env", ways=2),
     Stuck(scaling_is_limited, "Starting", "creating 0 of 2 missing pods now", ways=0),
     Stuck(the_deadline_is_exceeded, "NotReady", "no progress within progressDeadlineSeconds", ways=2),
-    Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook is taken off"),
+    Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook is removed"),
     Stuck(
         the_update_hook_is_not_released,
         "InPlaceUpdateHook",
-        "waits until the inPlaceUpdate hook is taken off",
+        "waits until the inPlaceUpdate hook is removed",
     ),
     Stuck(
         the_update_hook_is_not_put_back,

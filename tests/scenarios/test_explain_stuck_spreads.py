@@ -151,7 +151,7 @@ CASES = (
     Stuck(
         the_last_subset_has_no_room, "Unschedulable", "a is the last subset, whose pods always wait", ways=2
     ),
-    Stuck(the_workload_is_not_there, "NoTarget", "CloneSet web is not there", ways=2),
+    Stuck(the_workload_is_not_there, "NoTarget", "CloneSet web does not exist", ways=2),
     Stuck(the_kind_is_not_listed, "Refused", "Training (example.org) is not on the white list", "refused"),
     Stuck(a_path_leads_nowhere, "Refused", "spec.workers: does not exist", "refused"),
     Stuck(a_patch_makes_no_pod, "Patch", "spec.subsets[0].patch.containers[0].image: Required value"),

@@ -136,7 +136,7 @@ async def test_what_only_new_pods_can_get_is_said_with_its_field(
     golden(request, "recreation", outlook)
     assert outlook.batches == ()
     [why] = outlook.stays
-    assert why.startswith("only when it is recreated")
+    assert why.startswith("only when the pod is recreated")
     assert "containers[log].env" in why
 
 

@@ -191,7 +191,7 @@ async def test_a_pod_that_is_there_already_is_no_failure(stage: Stage, sets: Set
 
     async def has_tried() -> bool:
         result = await sets.condition("Waiting")
-        return result is not None and result["reason"] == "Creating"
+        return result is not None and result["reason"] == "NameTaken"
 
     await sets.until(has_tried)
     # then nothing is reported as failed, and once it is gone the pod is made

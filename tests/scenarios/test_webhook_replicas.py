@@ -502,7 +502,7 @@ async def test_without_configurations_it_ends_when_its_time_is_over_and_says_why
                 assert webhooks.problems()
         [error] = caught.value.exceptions
         assert isinstance(error, WebhooksNotReadyError)
-        assert "kruise-mutating-webhook-configuration is not there" in str(error)
+        assert "kruise-mutating-webhook-configuration does not exist" in str(error)
 
 
 async def test_configurations_that_go_later_are_waited_for_and_reviews_go_on(tmp_path: Path) -> None:

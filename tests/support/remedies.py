@@ -592,7 +592,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
     (r"the controller that set \S+ must remove it", (take_finalizers_off,)),
     (r"if that lasts, find out what still uses the claim", (free_the_claim,)),
     (r"remove the hook of spec.lifecycle from the pod", (release_the_hook,)),
-    (r"put the hook of spec.lifecycle (back )?on the pod", (put_the_hook_on,)),
+    (r"add the hook of spec.lifecycle to the pod( again)?", (put_the_hook_on,)),
     (r"(delete|recreate) the pods one at a time.*", (replace_one_at_a_time,)),
     (r"delete (such pods|pods of it) one at a time.*", (replace_one_at_a_time,)),
     (r"if this lasts, check that the manager runs.*", (start_a_manager,)),

@@ -114,7 +114,7 @@ CLONE_SETS: Final = (
         stage=its_deleted_pod_does_not_end,
         cause=Code.NODE_LOST,
         phase=Phase.HEALTHY,
-        says="does not end it",
+        says="does not stop it",
         ways=2,
     ),
     Situation(
@@ -211,7 +211,7 @@ STATEFUL_SETS: Final = (
     Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
     Situation(stage=its_new_image_crashes, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=2),
     Situation(stage=a_quota_holds_a_statefulset, cause=Code.QUOTA, says="exceeded quota: team"),
-    Situation(stage=its_pod_does_not_end, cause=Code.NODE_LOST, says="does not end it", ways=2),
+    Situation(stage=its_pod_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),
     Situation(stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="storage class none"),
     Situation(stage=a_partition_holds_a_statefulset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_pause_holds_a_statefulset, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
@@ -261,7 +261,7 @@ async def a_pod_of_a_node_does_not_end(world: World) -> None:
 
 
 DAEMON_SETS: Final = (
-    Situation(stage=a_pod_of_a_node_does_not_end, cause=Code.NODE_LOST, says="does not end it", ways=2),
+    Situation(stage=a_pod_of_a_node_does_not_end, cause=Code.NODE_LOST, says="does not stop it", ways=2),
     Situation(stage=a_daemonset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(
         stage=it_fits_no_node,

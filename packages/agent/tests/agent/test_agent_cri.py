@@ -132,7 +132,7 @@ async def test_all_runtimes_that_answer_are_found_the_known_names_in_their_order
 @pytest.mark.real_time
 async def test_without_a_runtime_the_agent_says_what_it_tried(tmp_path: Path) -> None:
     """operations case 31"""
-    with pytest.raises(ConfigurationError, match=r"my\.sock is there"):
+    with pytest.raises(ConfigurationError, match=r"my\.sock exists"):
         await find_runtimes(tmp_path, socket_file="my.sock")
     with pytest.raises(ConfigurationError, match=r"containerd\.sock"):
         await find_runtimes(tmp_path)

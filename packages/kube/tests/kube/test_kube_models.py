@@ -173,7 +173,7 @@ def test_a_value_of_the_wrong_type_is_named_by_its_path() -> None:
     [
         ([{"apiVersion": "v1", "kind": "Pod"}], "is not a CustomResourceDefinition"),
         ([], "there is no CustomResourceDefinition"),
-        ([definition({}), definition({})], "make two modules"),
+        ([definition({}), definition({})], "generate two modules"),
     ],
 )
 def test_definitions_without_models_are_refused_with_the_reason(broken: list[Document], words: str) -> None:

@@ -233,7 +233,7 @@ def test_never_more_than_parallelism_run_and_the_chart_shows_it(tmp_path: Path) 
 def test_a_run_that_fails_stops_the_others_and_says_so(tmp_path: Path) -> None:
     result = simulated(tmp_path, broadcast(), "--nodes", "4", "--takes", "10s..30s", "--fail-pod", "50%")
 
-    assert "failed: of 4 nodes" in result.output.splitlines()[0]
+    assert "failed on 4 nodes" in result.output.splitlines()[0]
 
 
 def test_a_deadline_ends_the_play_as_it_ends_the_job(tmp_path: Path) -> None:

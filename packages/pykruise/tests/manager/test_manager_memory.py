@@ -34,7 +34,7 @@ FINITE = {
         "settings.py:_find_sources",
     ),
     *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:decoder_for"),
-    *("builtin_types.py:fields_of", "schemas.py:_definitions"),
+    *("builtin_types.py:fields_of", "schemas.py:_definitions", "model.py:_fields_of"),
     *("merged_lists.py:_leads_to_merged", "kustomize.py:_is_merged"),
     *("disabled_fields.py:_holds_gated", "disabled_fields.py:_reached", "fact_series.py:_differences"),
     *("fact_series.py:read_series", "releases.py:_gates", "releases.py:release_of"),

@@ -159,7 +159,7 @@ async def test_what_cannot_be_created_is_reported_and_the_rest_comes() -> None:
     reasons = dict(loaded.left_out)
     assert loaded.created == 1
     assert "no CRD for it" in reasons["Thing a"]
-    assert "elsewhere" in reasons["Event b"]
+    assert "another cluster" in reasons["Event b"]
     assert "spec.containers" in reasons["Pod c"]
 
 

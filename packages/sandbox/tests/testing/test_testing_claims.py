@@ -56,7 +56,7 @@ def test_a_claim_that_never_comes_true_shows_its_source_the_object_and_its_event
 
 
 def test_an_object_that_is_not_there_is_named() -> None:
-    with Sandbox(nodes=0) as sandbox, pytest.raises(AssertionError, match="pods team/none is not there"):
+    with Sandbox(nodes=0) as sandbox, pytest.raises(AssertionError, match="pods team/none does not exist"):
         sandbox.until(lambda: sandbox.get("pods", "none", namespace="team"), within_s=1)
 
 

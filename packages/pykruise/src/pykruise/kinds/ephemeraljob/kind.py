@@ -69,7 +69,7 @@ def _is_alike(old: PodView, new: PodView) -> bool:
 
 def _headline_of(status: Mapping[str, Any]) -> str:
     succeeded, failed, match = (status.get(name, 0) for name in ("succeeded", "failed", "match"))
-    return f"{status.get('phase') or 'not started'}: of {counted(match, 'pod')} {succeeded} succeeded, {failed} failed"
+    return f"{status.get('phase') or 'not started'}: {succeeded} of {counted(match, 'pod')} succeeded, {failed} failed"
 
 
 _STORED: Final = StoredSpec(

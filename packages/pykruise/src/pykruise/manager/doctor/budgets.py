@@ -52,11 +52,11 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
             what = f"PodUnavailableBudget {_name(budget)} covers no pod"
             yield warning("budgets", what, "correct its selector or targetRef, or delete it")
         elif desired == 0:
-            what = f"PodUnavailableBudget {_name(budget)} allows everything: 0 of {counted(total, 'pod')} must serve"
+            what = f"PodUnavailableBudget {_name(budget)} allows every disruption: 0 of {counted(total, 'pod')} must serve"
             yield warning("budgets", what, "lower maxUnavailable, or set protectTotalReplicas")
         elif desired >= total:
             must = f"{desired} of {counted(total, 'pod')} must serve"
-            what = f"PodUnavailableBudget {_name(budget)} allows nothing, ever: {must}"
+            what = f"PodUnavailableBudget {_name(budget)} never allows a disruption: {must}"
             yield warning("budgets", what, "let at least one pod be unavailable, or drains wait for ever")
 
 

@@ -22,7 +22,7 @@ import msgspec
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.control.controller import unmeasured
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.values.counts import counted
@@ -415,5 +415,5 @@ class _World:
     def _suffix_of(self, shelf: str, key: Key) -> str:
         """The random end of a name; empty: the name is not random."""
         raw = self._storage.raw[shelf, key, self._storage.order[shelf, key]]
-        prefix = decode(raw)["metadata"].get("generateName")
+        prefix = get_path(decode(raw), "metadata", "generateName")
         return key.name.removeprefix(prefix) if prefix and key.name.startswith(prefix) else ""
