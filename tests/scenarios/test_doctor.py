@@ -485,7 +485,12 @@ async def old_cluster(patient: Patient) -> None:
         (guards_kube_system, "webhooks", "mpod.kb.io guards pods of kube-system", "pykruise install"),
         (sidecars_are_not_asked_for, "webhooks", "do not send reviews of all pods", "start a manager"),
         (webhook_not_reachable, "admission", "context deadline exceeded", "network policies"),
-        (webhook_certificate_refused, "admission", "signed by unknown authority", "does not match the CA bundle"),
+        (
+            webhook_certificate_refused,
+            "admission",
+            "signed by unknown authority",
+            "does not match the CA bundle",
+        ),
         (no_account, "rbac", "there is no ServiceAccount", "pykruise install"),
         (rights_of_an_older_version, "rbac", "may not patch pods/resize (cpu and memory", "pykruise install"),
         (no_manager_leads, "lease", "no holder", "start a manager"),

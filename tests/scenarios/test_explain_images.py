@@ -105,6 +105,11 @@ async def test_plan_says_which_nodes_a_new_job_would_ask(stage: Stage, pool: Poo
         stage.client, PULL_JOB, document, Key(stage.namespace, NAME), stage.clock(), PULLING
     )
 
-    asked = [fate.pod for batch in outlook.batches for fate in batch.fates if fate.do.startswith("update NodeImage")]
+    asked = [
+        fate.pod
+        for batch in outlook.batches
+        for fate in batch.fates
+        if fate.do.startswith("update NodeImage")
+    ]
     assert len(asked) == 2
     assert set(asked) <= set(pool.nodes)

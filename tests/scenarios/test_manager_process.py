@@ -111,7 +111,7 @@ async def test_a_manager_whose_lease_is_taken_away_goes_on_as_a_standby(tmp_path
             # when another process takes it
             await give_to("another")
             # then it says so once, and answers
-            await process.says("does not lead any more: lease default/kruise-manager is held by another now")
+            await process.says("no longer leads: lease default/kruise-manager is held by another now")
             assert (await process.get("probes", "/healthz"))[0] == 200
             # and works again when it has it
             count = len(process.lines)

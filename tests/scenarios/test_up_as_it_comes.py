@@ -102,7 +102,7 @@ async def test_all_examples_can_be_applied_at_once_and_are_as_they_say() -> None
         ]
         said = overview(explanations)
         assert {explanation.phase for explanation in explanations} <= {Phase.HEALTHY, Phase.COMPLETED}, said
-        assert "none needs action" in said
+        assert "No action is needed" in said
 
 
 @pytest.mark.parametrize("folder", [EXAMPLES, EXAMPLES / "requests"], ids=["examples", "requests"])

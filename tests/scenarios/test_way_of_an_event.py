@@ -205,8 +205,8 @@ def test_the_page_names_the_files_that_a_pod_event_runs_through(tmp_path: Path) 
     with HttpSandbox(tmp_path / "kubeconfig", manifests=crds_of([CLONE_SETS])) as sandbox:
         trace = asyncio.run(traced(sandbox))
     # then
-    way, asked = linked("From file to file"), linked("What is asked on the way")
-    meanwhile = set(linked("What may happen meanwhile"))
+    way, asked = linked("From file to file"), linked("Other files that are read on the way")
+    meanwhile = set(linked("What may happen at the same time"))
     assert sorted(trace.way) == sorted(way)
     assert len(way) <= MOST_FILES
     assert sorted(trace.files - trace.way - meanwhile) == sorted(asked)

@@ -51,8 +51,17 @@ def _merging(schema: Mapping[str, Any]) -> Document | None:
         own = _properties(schema["items"])
         item = _item(rule.ref, own) if own or not _is_merged(rule.ref) else _reference(rule.ref)
         return {"type": "array", "items": item, **_directives(rule)}
+    if schema.get("x-kubernetes-list-type") == "map" and len(schema["x-kubernetes-list-map-keys"]) == 1:
+        (key,) = schema["x-kubernetes-list-map-keys"]
+        item = {"type": "object", "properties": _properties(schema["items"])}
+        return {"type": "array", "items": item, **_directives(_merged_by(key))}
     below = _properties(schema)
     return {"type": "object", "properties": below} if below else None
+
+
+def _merged_by(key: str) -> FieldRule:
+    """Rule of a list of ours whose items are merged by one field."""
+    return FieldRule(patch_merge_key=key, patch_strategy="merge")
 
 
 def _properties(schema: Mapping[str, Any]) -> Document:
