@@ -52,7 +52,8 @@ def _find_useless(budgets: Sequence[Document]) -> Iterator[Finding]:
             what = f"PodUnavailableBudget {_name(budget)} covers no pod"
             yield warning("budgets", what, "correct its selector or targetRef, or delete it")
         elif desired == 0:
-            what = f"PodUnavailableBudget {_name(budget)} allows every disruption: 0 of {counted(total, 'pod')} must serve"
+            must = f"0 of {counted(total, 'pod')} must serve"
+            what = f"PodUnavailableBudget {_name(budget)} allows every disruption: {must}"
             yield warning("budgets", what, "lower maxUnavailable, or set protectTotalReplicas")
         elif desired >= total:
             must = f"{desired} of {counted(total, 'pod')} must serve"
