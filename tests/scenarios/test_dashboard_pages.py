@@ -384,6 +384,7 @@ return bad;
 """
 
 
+@pytest.mark.sandbox_only  # the pages are the same; on a shared control plane its objects wait beside other tests
 @pytest.mark.parametrize("width", [390, 768, 1280, 1920])
 def test_nothing_is_cut_or_squeezed_at_any_width(
     browser: Browser, served: Served, hand: Hand, namespace: str, width: int

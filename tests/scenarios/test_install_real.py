@@ -239,7 +239,7 @@ async def test_certificates_are_exchanged_under_load_without_one_failed_request(
     """rotated live, with two managers as processes; when they are due, test_webhooks.py asks"""
     async with client_of(plane) as client, replicas(installed, tmp_path) as processes:
         for process in processes:
-            await process.says("webhooks are in place")
+            await process.says("webhooks are registered at")
         # given writers and readers of both versions at work
         await client.create(CLONE_SETS, "default", cloneset("kept", replicas=0))
         old = {**cloneset("y"), "apiVersion": OLD_CLONE_SETS.api_version}

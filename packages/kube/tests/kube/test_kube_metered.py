@@ -52,7 +52,7 @@ async def test_a_right_that_is_missing_is_one_line_however_often_and_a_count(
     # then
     assert metered.missing_rights == {"GET pods": 2}
     (line,) = (record for record in caplog.records if record.levelno == logging.ERROR)
-    assert "a permission is missing, GET pods is refused: " in line.getMessage()
+    assert "a right is missing, GET pods is refused: " in line.getMessage()
     assert "cannot list resource" in line.getMessage()
 
 
