@@ -335,7 +335,7 @@ async def test_claims_that_cannot_be_bound(stage: Stage) -> None:
     }
     await stage.create(cloneset(replicas=1, volumeClaimTemplates=[claim]))
     # then
-    await says(stage, "Waiting", "UnboundClaims", "PersistentVolumeClaim", "; provide a volume")
+    await says(stage, "Waiting", "UnboundClaims", "PersistentVolumeClaim", "provide a volume")
     await reported(stage, "UnboundClaims", "PersistentVolumeClaim")
     await neighbour_works(stage)
     # when the claim templates go
