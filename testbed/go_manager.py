@@ -67,6 +67,19 @@ class GoManager:
         """All that its release has in a cluster, but for the Deployment of the manager."""
         raise NotImplementedError
 
+    def definitions(self) -> list[dict[str, Any]]:
+        """Return the CustomResourceDefinitions of its release, without status."""
+        paths = sorted(self._source.glob("config/crd/bases/*.yaml"))
+        definitions = [yaml.safe_load(path.read_text()) for path in paths]
+        for definition in definitions:
+            definition.pop("status", None)
+        return definitions
+
+    def webhook_configurations(self) -> list[dict[str, Any]]:
+        """Return the webhook configurations of its release, with the names and Services that they have there."""
+        text = (self._source / "config/webhook/manifests.yaml").read_text()
+        return [document for document in yaml.safe_load_all(text) if document]
+
     def arguments(self) -> Sequence[str]:
         """Arguments of the program."""
         raise NotImplementedError

@@ -15,8 +15,6 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from testbed.build import GAME
 from testbed.control_plane import ControlPlane
 from testbed.go_manager import GoManager
@@ -46,12 +44,8 @@ class KruiseGame(GoManager):
         (self._certificates / "tls.key").write_bytes(key)
 
     def manifests(self) -> list[dict[str, Any]]:
-        """As kustomize makes them of the release's folder `config`, with webhooks by address."""
-        definitions = [
-            yaml.safe_load(path.read_text()) for path in sorted(self._source.glob("config/crd/bases/*.yaml"))
-        ]
-        for definition in definitions:
-            definition.pop("status", None)
+        """Return what kustomize builds from the release's folder `config`, with webhooks by address."""
+        definitions = self.definitions()
         return [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
             *definitions,
@@ -74,8 +68,7 @@ class KruiseGame(GoManager):
         )
 
     def _configurations(self) -> list[dict[str, Any]]:
-        documents = yaml.safe_load_all((self._source / "config/webhook/manifests.yaml").read_text())
-        configurations = [document for document in documents if document]
+        configurations = self.webhook_configurations()
         bundle = base64.b64encode(self._authority.certificate).decode()
         for document in configurations:
             document["metadata"] = {"name": f"{_PREFIX}{document['metadata']['name']}"}

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from testbed.build import OPENKRUISE
 from testbed.control_plane import ControlPlane
 from testbed.go_manager import GoManager
@@ -54,9 +52,7 @@ class OpenKruise(GoManager):
     def manifests(self) -> list[dict[str, Any]]:
         """Return its definitions, webhook configurations, namespace and secret, as in its release."""
         manifests = [
-            yaml.safe_load(path.read_text()) for path in sorted(self._source.glob("config/crd/bases/*.yaml"))
-        ]
-        manifests += [
+            *self.definitions(),
             {
                 "apiVersion": "v1",
                 "kind": "Namespace",
@@ -70,23 +66,22 @@ class OpenKruise(GoManager):
             },
         ]
         manifests.append(self._deployment())
-        for document in yaml.safe_load_all((self._source / "config/webhook/manifests.yaml").read_text()):
-            if document:
-                document["metadata"]["name"] = f"{_PREFIX}{document['metadata']['name']}"
-                for webhook in document["webhooks"]:
-                    service = webhook["clientConfig"]["service"]
-                    service |= {"name": f"{_PREFIX}{service['name']}", "namespace": NAMESPACE}
-                    if webhook["name"] == "mpod.kb.io":
-                        webhook["namespaceSelector"] = {
-                            "matchExpressions": [{"key": "control-plane", "operator": "DoesNotExist"}]
-                        }
-                    if "builtin" in webhook["name"] or "namespace" in webhook["name"]:
-                        webhook["objectSelector"] = {
-                            "matchExpressions": [
-                                {"key": "policy.kruise.io/delete-protection", "operator": "Exists"}
-                            ]
-                        }
-                manifests.append(document)
+        for document in self.webhook_configurations():
+            document["metadata"]["name"] = f"{_PREFIX}{document['metadata']['name']}"
+            for webhook in document["webhooks"]:
+                service = webhook["clientConfig"]["service"]
+                service |= {"name": f"{_PREFIX}{service['name']}", "namespace": NAMESPACE}
+                if webhook["name"] == "mpod.kb.io":
+                    webhook["namespaceSelector"] = {
+                        "matchExpressions": [{"key": "control-plane", "operator": "DoesNotExist"}]
+                    }
+                if "builtin" in webhook["name"] or "namespace" in webhook["name"]:
+                    webhook["objectSelector"] = {
+                        "matchExpressions": [
+                            {"key": "policy.kruise.io/delete-protection", "operator": "Exists"}
+                        ]
+                    }
+            manifests.append(document)
         return manifests
 
     def _deployment(self) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from testbed.build import ROLLOUTS
 from testbed.go_manager import GoManager
 
@@ -33,12 +31,9 @@ class Rollouts(GoManager):
     reads_files = True  # the scripts for ingress controllers, in lua_configuration
 
     def manifests(self) -> list[dict[str, Any]]:
-        """As kustomize makes them of the release's folder `config`."""
-        definitions = [
-            yaml.safe_load(path.read_text()) for path in sorted(self._source.glob("config/crd/bases/*.yaml"))
-        ]
+        """Return what kustomize builds from the release's folder `config`."""
+        definitions = self.definitions()
         for definition in definitions:
-            definition.pop("status", None)
             if definition["metadata"]["name"] in _CONVERTED:
                 definition["spec"]["conversion"] = self._conversion()
         return [
@@ -68,8 +63,7 @@ class Rollouts(GoManager):
         return {"strategy": "Webhook", "webhook": webhook}
 
     def _configurations(self) -> list[dict[str, Any]]:
-        documents = yaml.safe_load_all((self._source / "config/webhook/manifests.yaml").read_text())
-        configurations = [document for document in documents if document]
+        configurations = self.webhook_configurations()
         for document in configurations:
             document["metadata"] = {"name": f"{_PREFIX}{document['metadata']['name']}"}
             for webhook in document["webhooks"]:

@@ -1,4 +1,4 @@
-"""The same small operator on our runtime and in kopf, over HTTPS with a sandbox API server, one after the other.
+"""Compare a small operator on our runtime with the same one in kopf, sequentially, over HTTPS with a sandbox server.
 
 Sandbox cluster + HttpFront (counts requests) ◀── HTTPS ── page_operators/on_runtime.py or on_kopf.py, a process each
 
@@ -49,7 +49,7 @@ HERE: Final = Path(__file__).parent / "page_operators"
 NAMESPACE: Final = "bench"
 TOKEN: Final = "bench"
 CONCURRENCY: Final = 16
-"""Of the bench's own requests."""
+"""Concurrent requests of the bench itself."""
 QUIET_S: Final = 2.0
 """Without a request of the operator, it has nothing left to do."""
 PATIENCE_S: Final = 1800.0
@@ -66,7 +66,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_creation: float
     requests_per_change: float
     cpu_ms_per_change: float
-    """Of the operator's process."""
+    """CPU of the operator's process, in milliseconds."""
     start_s: float
     """From its start as a process until the Sites that changed meanwhile are settled."""
     start_requests: float
@@ -75,7 +75,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     rss_mb: float
     """After that start, with all Sites and nothing to do."""
     requests: Mapping[str, int]
-    """Of the changes, by verb and resource."""
+    """Requests during the changes, by verb and resource."""
 
 
 def contenders(folder: Path) -> Mapping[str, Start]:

@@ -16,7 +16,6 @@ import asyncio
 import json
 import os
 import statistics
-import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -27,9 +26,9 @@ import msgspec
 import uvloop
 
 from bench.beside_phases import Workload, measure_work
-from bench.stage import NAMESPACE, Latency, RealPhase, Stage, on_stage
+from bench.stage import NAMESPACE, Latency, RealPhase, Stage, apply_manifests, install_pykruise, on_stage
 from pykruise.kube.resources import NAMESPACES
-from support.up import PYKRUISE, running
+from support.up import running
 from testbed.control_plane import ControlPlane
 from testbed.openkruise import OpenKruise
 from testbed.settings import MANAGER, USERS
@@ -118,7 +117,7 @@ async def measure_beside(
     runs: list[ManagerRun] = []
     async with await ControlPlane.start(audit=True) as plane:
         original = OpenKruise(plane, release, kubeconfig=plane.manager_kubeconfig, throttled=throttled)
-        _apply(plane, _ALL_RIGHTS)
+        await asyncio.to_thread(apply_manifests, plane, _ALL_RIGHTS)
         await original.install()
         await original.start()  # it writes the addresses of its webhooks, which pykruise takes over
         await original.stop()
@@ -165,26 +164,16 @@ async def _running_original(original: OpenKruise) -> AsyncIterator[int]:
 async def _running_pykruise(stage: Stage, original: OpenKruise) -> AsyncIterator[int]:
     """pykruise on OpenKruise's definitions, at the same port."""
     port = str(original.webhook_port)
-    command = [*PYKRUISE, "install", "--no-crds", "--webhook-host=127.0.0.1", f"--webhook-port={port}"]
-    command.append(f"--feature-gates={original.gates}")
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
-    _apply(stage.plane, done.stdout)
+    gates = f"--feature-gates={original.gates}"
+    await install_pykruise(stage.plane, "--no-crds", f"--webhook-port={port}", gates)
     environment = {"POD_NAMESPACE": original.namespace, "WEBHOOK_HOST": "127.0.0.1", "WEBHOOK_PORT": port}
     manager = (
         *("manager", "--kubeconfig", str(stage.plane.manager_kubeconfig)),
         *(f"--{server}-addr=127.0.0.1:0" for server in ("metrics", "health-probe", "pprof")),
-        f"--feature-gates={original.gates}",
+        gates,
     )
     with running(*manager, says="controller starts", env=environment) as process:
         yield process.pid
-
-
-def _apply(plane: ControlPlane, manifests: str) -> None:
-    command = [str(plane.binary("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
-    command += ["apply", "--server-side", "--force-conflicts", "-f", "-"]
-    done = subprocess.run(command, input=manifests, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"kubectl apply: {done.stderr}")
 
 
 _ALL_RIGHTS: Final = json.dumps(

@@ -32,7 +32,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
-from support.up import ALONE, running
+from support.up import ALONE, Kubectl, pykruise, running
 from support.webhooks import (
     install_configurations,
     install_namespace,
@@ -45,7 +45,7 @@ from testbed.settings import MANAGER, USERS
 NAMESPACE = "bench"
 NAME = "web"
 CONCURRENCY = 64
-"""Of the bench's own requests."""
+"""Concurrent requests of the bench itself."""
 WRITE_VERBS = ("create", "update", "patch", "delete")
 PHASE_S = 600.0
 
@@ -295,6 +295,19 @@ async def managed(
             finally:
                 if webhooks:
                     await uninstall_configurations(stage.client)
+
+
+async def install_pykruise(plane: ControlPlane, *flags: str) -> None:
+    """Apply what `pykruise install` prints with these flags, with webhooks at this machine's loopback."""
+    printed = await asyncio.to_thread(pykruise, "install", "--webhook-host=127.0.0.1", *flags)
+    printed.check_returncode()
+    await asyncio.to_thread(apply_manifests, plane, printed.stdout)
+
+
+def apply_manifests(plane: ControlPlane, manifests: str) -> None:
+    """Apply manifests with the rights of an admin, also over fields of other managers."""
+    kubectl = Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    kubectl.says("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
 
 
 @asynccontextmanager

@@ -169,7 +169,7 @@ def served() -> Iterator[tuple[Document, Document]]:
 
 
 def do_all(client: Client, work: Work) -> None:
-    """What a client does with objects of a kind in a version, with what has to come of it."""
+    """Requests of a client for one kind in one version, and their expected results."""
     if work.is_created:
         assert client.create()["kind"] == work.kind
     assert work.name in client.list_names()

@@ -10,8 +10,9 @@ Each test names the program, its version and what it runs. `make test-others` ke
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -21,7 +22,10 @@ from support.go_programs import has_go
 from support.up import running_up
 from testbed.build import CONTROL_PLANE, BuildError, Part, build, default_version, is_built
 from testbed.control_plane import ControlPlane
+from testbed.go_manager import GoManager
 from tools.others_results import RESULTS, Result, read_results, written
+
+M = TypeVar("M", bound=GoManager)
 
 _RAN: Final = pytest.StashKey[dict[tuple[str, str], Result]]()
 
@@ -53,6 +57,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         }  # all that is known of these is what was run now
         others = [result for result in read_results() if result.program not in programs]
         RESULTS.write_text(written([*others, *ran.values()]))
+
+
+@contextmanager
+def running(loop: "Loop", manager: M) -> Iterator[M]:
+    """A manager of another project beside pykruise's: installed, started, and stopped at the end."""
+    try:
+        loop.run(manager.install())
+        loop.run(manager.start())
+        yield manager
+    finally:
+        loop.run(manager.stop())
 
 
 class Loop:

@@ -18,7 +18,7 @@ from testbed.build import default_version
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]
 
 MEBIBYTES: Final = 100
-"""What one pod shall use."""
+"""Target usage of one pod."""
 
 POD_METRICS: Final[Document] = {
     "apiVersion": "apiextensions.k8s.io/v1",

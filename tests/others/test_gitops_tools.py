@@ -120,7 +120,7 @@ def test_flux_applies_every_kind_and_corrects_drift_alone(flux: Program, place: 
     # and nothing that admission or a controller writes is drift
     second = flux("apply", documents, KUBECONFIG=kubeconfig, TIMEOUT="60s")
     assert second == {"actions": dict.fromkeys(names, "unchanged"), "wait": ""}
-    # when somebody changes an image
+    # when a user changes an image
     drifted = next(document for document in documents if document["kind"] == "CloneSet")
     change = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "web:9"}]
     place.kubectl(

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from others.cluster import Cluster, Document
-from others.conftest import Loop
+from others.conftest import Loop, running
 from others.modules import version_in_module
 from testbed.build import GAME, Part
 from testbed.kruise_game import KruiseGame
@@ -28,15 +28,12 @@ def runs(what: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module", autouse=True)
 def manager(needed: Callable[[Part, str], Path], cluster: Cluster, loop: Loop) -> Iterator[KruiseGame]:
-    """Its manager beside pykruise's."""
+    """The manager of kruise-game beside pykruise's."""
     needed(GAME, RELEASE)
-    manager = KruiseGame(cluster.plane, RELEASE)
     try:
-        loop.run(manager.install())
-        loop.run(manager.start())
-        yield manager
+        with running(loop, KruiseGame(cluster.plane, RELEASE)) as manager:
+            yield manager
     finally:
-        loop.run(manager.stop())
         cluster.kubectl("delete", "mutatingwebhookconfiguration", "kruise-game-mutating-webhook")
         cluster.kubectl("delete", "validatingwebhookconfiguration", "kruise-game-validating-webhook")
 

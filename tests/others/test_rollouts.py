@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from others.cluster import NODES, Cluster, Document
-from others.conftest import Loop
+from others.conftest import Loop, running
 from testbed.build import ROLLOUTS, Part
 from testbed.rollouts import Rollouts
 
@@ -24,15 +24,10 @@ def runs(what: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module", autouse=True)
 def rollouts(needed: Callable[[Part, str], Path], cluster: Cluster, loop: Loop) -> Iterator[Rollouts]:
-    """Its manager beside pykruise's."""
+    """The manager of Rollouts beside pykruise's."""
     needed(ROLLOUTS, RELEASE)
-    manager = Rollouts(cluster.plane, RELEASE)
-    try:
-        loop.run(manager.install())
-        loop.run(manager.start())
+    with running(loop, Rollouts(cluster.plane, RELEASE)) as manager:
         yield manager
-    finally:
-        loop.run(manager.stop())
 
 
 class Workload(NamedTuple):

@@ -33,7 +33,7 @@ contents = st.builds(
     st.booleans(),
 )
 mutable = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "1", "2"]), max_size=3).map(resource)
-"""What copies may hold: an immutable copy with other contents stays as it is, and the status names it."""
+"""Contents of stored copies. An immutable copy with other contents is never changed, and the status names it."""
 
 there = st.dictionaries(
     st.sampled_from(NAMES), st.tuples(mutable, st.sampled_from([UID, "other", ""])), max_size=len(NAMES)

@@ -40,7 +40,7 @@ def manifest(number: int, spec: Mapping[str, Any]) -> Object:
 
 
 def as_a_template(path: str, answer: str) -> str:
-    """What a CloneSet makes of a field that an API server treats like this in a pod: kept, dropped or refused."""
+    """Outcome for a CloneSet of a field with this outcome for a pod: kept, dropped or refused."""
     of_clonesets = (*IN_TEMPLATES, *(OF_DROPPED if answer == "dropped" else ()))
     is_refused = any(re.search(pattern, path) for pattern in of_clonesets)
     return "refused" if is_refused else answer.split()[0]

@@ -1,4 +1,4 @@
-"""A refused resize never takes pods out of service again and again, whoever refuses it and whatever changes with it.
+"""A refused resize never takes pods out of service repeatedly, for every way of refusal and every other change.
 
 The API server answers 403, or the kubelet reports Infeasible or Deferred. The container restarts for its resources or
 not, its image changes too or not, and the pod leaves service for a grace period first or not.

@@ -1,1 +1,1 @@
-"""The same small operator twice: each Site owns a ConfigMap with its page, and its status has the generation."""
+"""Two implementations of one small operator: a Site owns a ConfigMap with its page, and has a status."""

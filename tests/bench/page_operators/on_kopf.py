@@ -1,4 +1,4 @@
-"""The same operator in kopf, for `kopf run`. It writes pages with aiohttp, which kopf has loaded anyway.
+"""The operator in kopf, for `kopf run`. It writes pages with aiohttp, which kopf imports as well.
 
 A client of its own would add memory, and kopf's login handler that reads kubeconfigs needs no other client either.
 """

@@ -12,7 +12,6 @@ import logging
 import os
 import random
 import re
-import subprocess
 import tempfile
 import time
 import urllib.request
@@ -24,13 +23,13 @@ import uvloop
 
 from bench.soak.churn import Churn
 from bench.soak.samples import Sample
-from bench.stage import on_stage, rss_mb
+from bench.stage import install_pykruise, on_stage, rss_mb
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import LEASES, SECRETS
-from support.up import PYKRUISE, running
+from support.up import running
 from support.webhooks import free_port
 from testbed.control_plane import API_SERVER, ControlPlane
 
@@ -135,14 +134,7 @@ async def _despite_faults(work: Awaitable[None]) -> None:
 async def _managed(plane: ControlPlane) -> AsyncIterator[tuple[int, int]]:
     """A manager with webhooks. Yields its process id and the port of its metrics."""
     port, metrics_port = str(free_port()), free_port()
-    command = [*PYKRUISE, "install", "--webhook-host=127.0.0.1", f"--webhook-port={port}"]
-    command.append(f"--feature-gates={GATES}")
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
-    apply = [str(plane.binary("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
-    apply += ["apply", "--server-side", "--force-conflicts", "-f", "-"]
-    await asyncio.to_thread(
-        subprocess.run, apply, input=done.stdout, capture_output=True, text=True, check=True
-    )
+    await install_pykruise(plane, f"--webhook-port={port}", f"--feature-gates={GATES}")
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             "POD_NAMESPACE": OWN_NAMESPACE,

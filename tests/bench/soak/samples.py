@@ -7,6 +7,7 @@ The first half of a run fills caches and learns; the slope is fitted to the seco
 
 from collections.abc import Sequence
 from html import escape
+from statistics import linear_regression
 from typing import Final
 
 import msgspec
@@ -74,18 +75,10 @@ def slopes_of(samples: Sequence[Sample]) -> list[Slope]:
                 figure=figure,
                 first=sum(values[:quarter]) / quarter,
                 last=sum(values[-quarter:]) / quarter,
-                per_day=_slope_of(times, values) * DAY_S,
+                per_day=linear_regression(times, values).slope * DAY_S,
             )
         )
     return slopes
-
-
-def _slope_of(times: Sequence[float], values: Sequence[float]) -> float:
-    middle, mean = sum(times) / len(times), sum(values) / len(values)
-    spread = sum((time - middle) ** 2 for time in times)
-    if not spread:
-        return 0.0
-    return sum((time - middle) * (value - mean) for time, value in zip(times, values, strict=True)) / spread
 
 
 def report_of(samples: Sequence[Sample]) -> str:

@@ -9,10 +9,10 @@ import asyncio
 import gc
 import os
 import random
-import resource
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bench.sandbox import rss_mb
 from bench.soak.churn import Churn
 from bench.soak.samples import Sample
 from pykruise.agent.simulated import simulated_agents
@@ -106,7 +106,7 @@ def _sample(running: Playground, storage: CountingStorage, *, at_s: float) -> Sa
     gc.collect()
     return Sample(
         at_s=at_s,
-        rss_mb=_rss_mb(),
+        rss_mb=rss_mb(),
         file_descriptors=len(os.listdir("/proc/self/fd")),
         tasks=len(asyncio.all_tasks()),
         cached=sum(cache.objects for cache in stats.caches.values()),
@@ -114,8 +114,3 @@ def _sample(running: Playground, storage: CountingStorage, *, at_s: float) -> Sa
         python_objects=len(gc.get_objects()),
         stored=storage.count,
     )
-
-
-def _rss_mb() -> float:
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize() / 2**20

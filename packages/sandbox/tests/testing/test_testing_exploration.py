@@ -62,7 +62,7 @@ def test_a_world_is_explored_the_same_way_each_time() -> None:
 
 @pytest.mark.parametrize("fault", EXPLORED_FAULTS)
 def test_a_right_operator_survives_each_fault_at_every_moment(fault: str) -> None:
-    """Of each kind there is, so that a new one is among them."""
+    """The test runs for every kind of fault, so a new kind is included."""
     without, result = (
         check_all(world_of(RIGHT, "create")),
         check_all(world_of(RIGHT, "create", faults=(fault,))),

@@ -125,7 +125,7 @@ def test_a_right_operator_breaks_no_rule() -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_right_operator_survives_every_kind_of_fault(kind: str) -> None:
-    """Of each kind there is, so that a new one is among them."""
+    """The test runs for every kind of fault, so a new kind is included."""
     script = SimulationScript(
         seed=1,
         operations=(

@@ -137,6 +137,9 @@ def is_named_too_long(action: Action) -> bool:
     return is_long or any(isinstance(name, str) and len(name) > LONGEST_LABEL for name in names)
 
 
+_CORRECT: Final = "correct what it refuses in the object's spec, or change the policy that refuses it"
+_FIT_LIMITS: Final = "request what the LimitRange allows, or change the LimitRange"
+
 _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     ("exceeded quota", WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"),
     (
@@ -147,21 +150,9 @@ _FORBIDDING: Final[tuple[tuple[str, WriteFault, str], ...]] = (
     ("enough allocatable resources", WriteFault.WRITE_FAILED, "request less, or make room on the node"),
     ("being terminated", WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"),
     ("webhook", WriteFault.WEBHOOK, "satisfy the webhook that refuses it, or have it changed"),
-    (
-        "AdmissionPolicy",
-        WriteFault.POLICY,
-        "correct what it refuses in the object's spec, or change the policy that refuses it",
-    ),
-    (
-        " usage per ",
-        WriteFault.POLICY,
-        "request what the LimitRange allows, or change the LimitRange",
-    ),
-    (
-        "limit to request ratio",
-        WriteFault.POLICY,
-        "request what the LimitRange allows, or change the LimitRange",
-    ),
+    ("AdmissionPolicy", WriteFault.POLICY, _CORRECT),
+    (" usage per ", WriteFault.POLICY, _FIT_LIMITS),
+    ("limit to request ratio", WriteFault.POLICY, _FIT_LIMITS),
     (
         "PriorityClass",
         WriteFault.POLICY,
@@ -202,7 +193,7 @@ def _cause_of(error: KubeError, *, unknown: WriteFault) -> tuple[WriteFault, str
         code = unknown
     match error:
         case ForbiddenError() | InvalidError() if code == WriteFault.POLICY:
-            return code, "correct what it refuses in the object's spec, or change the policy that refuses it"
+            return code, _CORRECT
         case ForbiddenError():
             return code, "satisfy what refuses it, or have it changed"
         case InvalidError():

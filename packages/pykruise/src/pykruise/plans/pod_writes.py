@@ -7,6 +7,7 @@ Pure; serves every kind. Each write carries the precondition that its decision d
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import assert_never
 
 from pykruise.kube.documents import Document
@@ -28,7 +29,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import spend_for_updates
-from pykruise.runtime.actions import Create, Patch, delete_object, patch_object
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 
@@ -99,25 +100,8 @@ def pod_key(pod: PodView) -> Key:
     return Key(pod.namespace, pod.name)
 
 
-def pod_patch(
-    pod: PodView,
-    body: Document,
-    *,
-    patch_type: PatchType = PatchType.STRATEGIC,
-    subresource: str = "",
-    unchanged: bool = False,
-    is_dry_run: bool = False,
-) -> Patch:
-    """Return a patch of exactly this pod. `unchanged`: only if its resourceVersion is still the same."""
-    return patch_object(
-        PODS,
-        pod,
-        body,
-        patch_type=patch_type,
-        subresource=subresource,
-        unchanged=unchanged,
-        is_dry_run=is_dry_run,
-    )
+pod_patch = partial(patch_object, PODS, patch_type=PatchType.STRATEGIC)
+"""Returns a patch of exactly this pod: `pod_patch(pod, body)`, with the options of `patch_object`."""
 
 
 def pod_chain(pod: PodView, *steps: Step) -> Chain:

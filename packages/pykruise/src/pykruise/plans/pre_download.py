@@ -47,7 +47,7 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     not_needed: Callable[[], str]
     """Returns why this revision needs no jobs; empty: it needs them. Decided once per revision."""
     over_too_soon: str
-    """Why no image could be pulled in time, however pods are updated; empty: they could."""
+    """Reason why no image can be pulled in time, for every way of updating pods; empty: images can be pulled."""
     replaced: Callable[[], Sequence[Mapping[str, Any]]]
     """The templates that pods still have: their images are not pulled."""
     selector: msgspec.Struct

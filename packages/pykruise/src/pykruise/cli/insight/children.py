@@ -127,7 +127,7 @@ async def _read_refusals(client: Client, child: InsightChild, uid: str, now: Ins
     ]
     if not events:
         return ()
-    latest = max(events, key=lambda event: str(event.get("lastTimestamp") or ""))
+    latest = events[-1]
     remedy = "correct what refuses its pods: the object that the message names, or the pod template"
     first = str(latest.get("firstTimestamp") or "")
     return [Wait(code=Code.WRITE_FAILED, words=str(latest.get("message") or ""), since=first, remedy=remedy)]

@@ -25,7 +25,13 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.images.node_images import instant_of
-from pykruise.pods.images.obstacles import IMAGE_REMEDY, first_obstacle, next_late_at, obstacle_of
+from pykruise.pods.images.obstacles import (
+    IMAGE_REMEDY,
+    first_obstacle,
+    next_late_at,
+    obstacle_of,
+    remedy_of_limit,
+)
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.images.pull_rules import parallelism_of
 from pykruise.pods.jobs.fan_out import (
@@ -259,7 +265,7 @@ def _not_pulled(snapshot: ImagePullJobSnapshot, node: str) -> Reason:
         return Reason(
             Code.IMAGE_PULL,
             f"the image is not pulled within completionPolicy.activeDeadlineSeconds ({deadline_s} s)",
-            "create the job again with a higher completionPolicy.activeDeadlineSeconds: pulling takes longer",
+            remedy_of_limit("completionPolicy.activeDeadlineSeconds"),
         )
     return Reason(Code.IMAGE_PULL, f"node {node} could not pull the image", IMAGE_REMEDY)
 

@@ -67,9 +67,7 @@ def _explain_failure(
     if (ended := _limit_that_ended(entry, status)) is not None:
         limit, seconds = ended
         words = f"image {image.reference} is not pulled within {limit} ({seconds} s): {said}"
-        return Reason(
-            Code.IMAGE_PULL, words, f"create the job again with a higher {limit}: pulling takes longer"
-        )
+        return Reason(Code.IMAGE_PULL, words, remedy_of_limit(limit))
     given = f", with pull secrets {', '.join(secrets)}" if secrets else ""
     words = f"image {image.reference} cannot be pulled{given}: {said}"
     if missing:
@@ -80,6 +78,11 @@ def _explain_failure(
             f"create secret {names}, then create the job again",
         )
     return Reason(Code.IMAGE_PULL, words, IMAGE_REMEDY)
+
+
+def remedy_of_limit(field: str) -> str:
+    """Return the remedy for a pull that a limit of its job has ended."""
+    return f"create the job again with a higher {field}: pulling takes longer"
 
 
 def _limit_that_ended(entry: TagSpec, status: TagStatus) -> tuple[str, int] | None:

@@ -47,7 +47,7 @@ class WaitingChoice(msgspec.Struct, frozen=True, eq=False):
     """Something that can go on, in one of several ways."""
 
     what: str
-    """Its name for people: `write PATCH pods/web-abcde`."""
+    """Name of the choice, for people: `write PATCH pods/web-abcde`."""
     outcomes: tuple[str, ...]
     """Ways in which it may go on; the first is the usual one, the others are faults."""
     detail: str
